@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -26,7 +25,7 @@ from recorder.archive.place import database_name, database_of, is_missing, no_ar
 from recorder.errors import RecorderError, StoreBusyError, StoreError, UsageError
 from recorder.model.text import safe_text
 from recorder.projections.views.contract import VIEWS
-from recorder.store.duckdb.connection import attach_log, connected, first_line, load, quoted
+from recorder.store.duckdb.connection import Opening, connected, first_line, quoted
 from recorder.store.engine import DuckdbSource, address_of, querying_of, writing_of
 
 if TYPE_CHECKING:
@@ -73,38 +72,29 @@ def lake(
     if not writes and is_missing(url):
         raise no_archive(url)
 
-    def attach(connection: DuckDBPyConnection) -> Sequence[str]:
+    def attach(opening: Opening) -> None:
         if pack is not None:
-            attach_log(connection, pack, command, EXTRA, PACK)
-        return [attach_lake(connection, url, command, data=data, writes=writes)]
+            opening.attach_log(pack, PACK)
+        opening.folders.append(attach_lake(opening, url, data=data, writes=writes))
 
     with connected(command, EXTRA, attach) as connection:
         connection.execute(f"USE {LAKE}")
         yield connection
 
 
-def attach_lake(
-    connection: DuckDBPyConnection,
-    url: URL,
-    command: str,
-    *,
-    name: str = LAKE,
-    data: str | None = None,
-    writes: bool = False,
-) -> str:
+def attach_lake(opening: Opening, url: URL, *, name: str = LAKE, data: str | None = None, writes: bool = False) -> str:
     """Attach an archive to a connection that may have others, as the database `name`. The rest is as for `lake`.
 
     Return the folder of its files; for a writer on S3, the bucket, in which it looks for the files of other archives.
     """
-    catalog = database_of(url)
+    connection, catalog = opening.connection, database_of(url)
     source = querying_of(catalog).duckdb_source(catalog)
-    for extension in (*source.extensions, "ducklake"):
-        load(connection, extension, command, EXTRA)
+    opening.load(*source.extensions, "ducklake")
     with translated(url):
-        found = None if is_missing(url) else _data_path(connection, url, source)
+        found = None if is_missing(url) else _data_path(opening, url, source)
         path = _chosen(url, found, data, writes)
         if path.startswith("s3://"):
-            load(connection, "httpfs", command, EXTRA)
+            opening.load("httpfs")
             connection.execute(_secret(os.environ))
         options = "DATA_INLINING_ROW_LIMIT 0"  # rows in the catalog would be outside of the data path
         options += ", READ_ONLY" if not writes else ""
@@ -152,9 +142,6 @@ def data_path(connection: DuckDBPyConnection, name: str = LAKE) -> str:
 @contextmanager
 def translated(url: URL) -> Iterator[None]:
     """Turn the errors of DuckDB inside into those of recorder. A lock, or a conflict of two writers, is busy."""
-    if not _is_installed():
-        yield  # `connected` raises the error that names the extra
-        return
     import duckdb
 
     try:
@@ -168,17 +155,10 @@ def translated(url: URL) -> Iterator[None]:
         raise StoreError(f"The archive {database_name(url)} cannot be read or written: {said}.") from error
 
 
-def _is_installed() -> bool:
-    try:
-        import_module("duckdb")
-    except ImportError:
-        return False
-    return True
-
-
-def _data_path(connection: DuckDBPyConnection, url: URL, source: DuckdbSource) -> str | None:
+def _data_path(opening: Opening, url: URL, source: DuckdbSource) -> str | None:
     """Return the data path that a catalog names, or None if its database has no catalog."""
-    connection.execute(f"ATTACH {quoted(source.target)} AS {_CATALOG} (TYPE {source.type}, READ_ONLY)")
+    opening.attach(source, _CATALOG, "READ_ONLY")
+    connection = opening.connection
     try:
         of_catalog = f"SELECT table_name FROM duckdb_tables() WHERE database_name = '{_CATALOG}'"
         tables = {name for (name,) in connection.execute(of_catalog).fetchall()}

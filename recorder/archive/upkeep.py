@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ from recorder.archive.lake import EXTRA, LAKE, data_path, translated
 from recorder.archive.place import database_of
 from recorder.archive.schema import VERSION
 from recorder.errors import StoreError
-from recorder.store.duckdb.connection import connected, load, quoted
+from recorder.store.duckdb.connection import connected
 from recorder.store.engine import querying_of
 
 if TYPE_CHECKING:
@@ -115,15 +114,11 @@ def narrow(url: URL, command: str) -> None:
     Nobody may have the archive open here.
     """
     catalog = database_of(url)
-
-    def attach(connection: DuckDBPyConnection) -> Sequence[str]:
-        source = querying_of(catalog).duckdb_source(catalog)
-        for extension in source.extensions:
-            load(connection, extension, command, EXTRA)
-        connection.execute(f"ATTACH {quoted(source.target)} AS {_CATALOG} (TYPE {source.type})")
-        return ()
-
-    with translated(url), connected(command, EXTRA, attach) as connection:
+    source = querying_of(catalog).duckdb_source(catalog)
+    with (
+        translated(url),
+        connected(command, EXTRA, lambda opening: opening.attach(source, _CATALOG)) as connection,
+    ):
         for table_id, column_id, least, greatest, *limits in connection.execute(_LIMITS).fetchall():
             if (least, greatest) not in (tuple(limits), (None, None)):
                 connection.execute(_SET_LIMITS, [*limits, table_id, column_id])

@@ -27,7 +27,7 @@ from recorder.archive.registry import archives_of, warn_left_out
 from recorder.archive.schema import OF_SESSIONS, PRICES, TABLES, require_revision
 from recorder.errors import RecorderError
 from recorder.projections.views.contract import VIEWS
-from recorder.store.duckdb.connection import LOG, attach_log, connected, quoted
+from recorder.store.duckdb.connection import LOG, Opening, connected, quoted
 from recorder.store.maintain.purge.tombstone import ARCHIVED
 from recorder.store.schema import events, exchanges, metadata, tombstones
 
@@ -64,17 +64,17 @@ def open_views(
     extra = EXTRA if archives or is_archive(url) else _WITHOUT_ARCHIVES
     sources: list[_Source] = []
 
-    def attach(connection: DuckDBPyConnection) -> Sequence[str]:
-        sources.append(_attached(connection, url, LAKE if is_archive(url) else LOG, command, extra))
+    def attach(opening: Opening) -> None:
+        if target is not None:
+            opening.folders.append(f"{target}/")
+        sources.append(_attached(opening, url, LAKE if is_archive(url) else LOG))
         for number, archive in enumerate(archives, 1):
             try:
-                sources.append(_attached(connection, archive, f"archive_{number}", command, extra))
+                sources.append(_attached(opening, archive, f"archive_{number}"))
             except RecorderError as error:
                 if not leaves_out:
                     raise _would_be_missing(archive, error) from error
                 warn_left_out(archive, error)
-        folders = [source.folder for source in sources if source.folder is not None]
-        return folders if target is None else [*folders, f"{target}/"]
 
     with connected(command, extra, attach) as connection:
         connection.execute("BEGIN TRANSACTION")
@@ -97,15 +97,11 @@ def _would_be_missing(archive: URL, error: RecorderError) -> RecorderError:
 
 
 class _Source:
-    """A database in a connection: a log, or an archive that is another log, or a lake with a folder of files."""
+    """A database in a connection: a log, or an archive that is another log, or a lake."""
 
-    def __init__(self, name: str, folder: str | None) -> None:
-        self.name, self.folder = name, folder
+    def __init__(self, name: str, *, is_lake: bool) -> None:
+        self.name, self.is_lake = name, is_lake
         self.conditions: list[str] = []  # on the rows of sessions
-
-    @property
-    def is_lake(self) -> bool:
-        return self.folder is not None
 
     def select(self, table: Table, *more: str) -> str:
         """Return the rows of a table; an id is text, and an archive has no hashes of events."""
@@ -127,15 +123,16 @@ def _where(conditions: Sequence[str]) -> str:
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def _attached(connection: DuckDBPyConnection, url: URL, name: str, command: str, extra: str) -> _Source:
+def _attached(opening: Opening, url: URL, name: str) -> _Source:
     require(url)
-    if not is_archive(url):
-        attach_log(connection, url, command, extra, name)
-        return _Source(name, None)
-    folder = attach_lake(connection, url, command, name=name)
-    with translated(url):
-        require_revision(url, connection, name)
-    return _Source(name, folder)
+    if is_archive(url):
+        folder = attach_lake(opening, url, name=name)
+        with translated(url):
+            require_revision(url, opening.connection, name)
+        opening.folders.append(folder)
+    else:
+        opening.attach_log(url, name)
+    return _Source(name, is_lake=is_archive(url))
 
 
 def _leave_out_twice(connection: DuckDBPyConnection, sources: Sequence[_Source]) -> None:

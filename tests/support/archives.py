@@ -16,7 +16,6 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,7 @@ from recorder.archive.place import database_url
 from recorder.archive.registry import register
 from recorder.archive.schema import ARCHIVED, COPIED, create, month_of
 from recorder.model.events import Event, Exchange
-from recorder.store.duckdb.connection import attach_log, connected
+from recorder.store.duckdb.connection import Opening, connected
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.maintain.purge.tombstone import ARCHIVED as ARCHIVED_REASON
 from recorder.store.queries.reader import LogReader
@@ -40,17 +39,16 @@ from recorder.store.queries.session_list import list_sessions
 from recorder.store.write.writer import Store
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    pass
 
 
 def archive(log: Path, catalog: str | URL, data: Path) -> URL:
     """Copy all sessions of a log into an archive, which is made if there is none."""
     url = database_url(catalog)
 
-    def attach(connection: DuckDBPyConnection) -> Sequence[str]:
-        folder = attach_lake(connection, url, "db archive", data=str(data), writes=True)
-        attach_log(connection, database_url(log), "db archive", EXTRA, "log")
-        return [folder]
+    def attach(opening: Opening) -> None:
+        opening.folders.append(attach_lake(opening, url, data=str(data), writes=True))
+        opening.attach_log(database_url(log))
 
     with connected("db archive", EXTRA, attach) as connection:
         connection.execute(f"USE {LAKE}")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, StoreError, missing_extra
-from recorder.store.engine import address_of, querying_of
+from recorder.store.engine import DuckdbSource, querying_of
 from recorder.store.location import database_name
 
 if TYPE_CHECKING:
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
 MEMORY = "192MB"  # the process has DuckDB's own code and Python's besides: below 300 MB in all
 LOG = "log"  # the name of a log in a connection
-
-Attach = Callable[["DuckDBPyConnection"], Sequence[str]]
-"""What attaches databases to a connection. It returns the folders that are read, and written, afterwards: paths, or
-places on S3."""
 
 SETTINGS = {
     "allow_community_extensions": "false",
@@ -49,8 +45,43 @@ SETTINGS = {
 }
 
 
+class Opening:
+    """A connection while databases are attached to it, for a command, which needs an extra of the program."""
+
+    def __init__(self, connection: DuckDBPyConnection, command: str, extra: str) -> None:
+        self.connection, self._command, self._extra = connection, command, extra
+        self.folders: list[str] = []  # that are read, and written, afterwards: paths, or places on S3
+
+    def load(self, *extensions: str) -> None:
+        """Load extensions. Raise `RecorderError` if the wheel of one is not installed."""
+        for name in extensions:
+            path = _extension(name)
+            if path is None:
+                raise missing_extra(f"`recorder {self._command}`", self._extra)
+            self.connection.execute(f"LOAD {quoted(str(path))}")
+
+    def attach(self, source: DuckdbSource, name: str, *options: str) -> None:
+        """Attach a database of tables as `name`. Raise the errors of DuckDB."""
+        self.load(*source.extensions)
+        how = ", ".join([f"TYPE {source.type}", *options])
+        self.connection.execute(f"ATTACH {quoted(source.target)} AS {name} ({how})")
+
+    def attach_log(self, url: URL, name: str = LOG) -> None:
+        """Attach a log for reading as the database `name`."""
+        import duckdb
+
+        source = querying_of(url).duckdb_source(url)
+        schema = [f"SCHEMA {quoted(source.schema)}"] if source.schema else []
+        try:
+            self.attach(source, name, "READ_ONLY", *schema)
+        except duckdb.Error as error:
+            raise StoreError(f"DuckDB could not open {database_name(url)}: {first_line(error)}.") from error
+
+
 @contextmanager
-def connected(command: str, extra: str, attach: Attach = lambda _connection: ()) -> Iterator[DuckDBPyConnection]:
+def connected(
+    command: str, extra: str, attach: Callable[[Opening], None] = lambda _opening: None
+) -> Iterator[DuckDBPyConnection]:
     """Open a database in memory with what `attach` attaches, and close it to everything else.
 
     `command` and `extra` are for the error, a `RecorderError`, if the package or a wheel is not installed.
@@ -64,7 +95,9 @@ def connected(command: str, extra: str, attach: Attach = lambda _connection: ())
         connection = duckdb.connect(config={**SETTINGS, **folders})
         try:
             connection.execute("SET TimeZone = 'UTC'")
-            _close_to_others(connection, attach(connection))
+            opening = Opening(connection, command, extra)
+            attach(opening)
+            _close_to_others(connection, opening.folders)
             yield connection
         except duckdb.IOException as error:
             raise StoreError(f"DuckDB could not read or write: {first_line(error)}.") from error
@@ -86,47 +119,9 @@ def _close_to_others(connection: DuckDBPyConnection, folders: Sequence[str]) -> 
     connection.execute("SET enable_external_access = false")
 
 
-@contextmanager
-def attached(url: URL, command: str, extra: str) -> Iterator[DuckDBPyConnection]:
-    """Open a connection that reads a log, whose tables are in `log`.
-
-    Raise `NotFoundError` or `StoreError` if there is none to read.
-    """
-    address_of(url).require(url)
-
-    def attach(connection: DuckDBPyConnection) -> Sequence[str]:
-        attach_log(connection, url, command, extra, LOG)
-        return ()
-
-    with connected(command, extra, attach) as connection:
-        yield connection
-
-
-def attach_log(connection: DuckDBPyConnection, url: URL, command: str, extra: str, name: str) -> None:
-    """Attach a log for reading to a connection that may have others, as the database `name`."""
-    import duckdb
-
-    source = querying_of(url).duckdb_source(url)
-    for extension in source.extensions:
-        load(connection, extension, command, extra)
-    try:
-        schema = f", SCHEMA {quoted(source.schema)}" if source.schema else ""
-        connection.execute(f"ATTACH {quoted(source.target)} AS {name} (TYPE {source.type}, READ_ONLY{schema})")
-    except duckdb.Error as error:
-        raise StoreError(f"DuckDB could not open {database_name(url)}: {first_line(error)}.") from error
-
-
 def quoted(text: str) -> str:
     """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def load(connection: DuckDBPyConnection, name: str, command: str, extra: str) -> None:
-    """Load an extension. Raise `RecorderError` if its wheel is not installed."""
-    path = _extension(name)
-    if path is None:
-        raise missing_extra(f"`recorder {command}`", extra)
-    connection.execute(f"LOAD {quoted(str(path))}")
 
 
 def _extension(name: str) -> Path | None:

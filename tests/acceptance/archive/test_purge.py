@@ -34,7 +34,7 @@ def tables_with(folder: Path, session_id: str) -> set[str]:
     tables = [
         path for path in folder.rglob("main/*") if path.name != "recorder_version" and any(path.rglob("*.parquet"))
     ]
-    with connected("test", "archive", lambda _connection: [f"{folder}/"]) as connection:
+    with connected("test", "archive", lambda opening: opening.folders.append(f"{folder}/")) as connection:
         counts = {path.name: connection.execute(sql.format(path), [session_id]).fetchall() for path in tables}
     return {name for name, count in counts.items() if count != [(0,)]}
 

@@ -23,7 +23,7 @@ from recorder.archive.query import open_query
 from recorder.archive.schema import create
 from recorder.archive.views import open_views
 from recorder.errors import RecorderError, StoreError
-from recorder.store.duckdb.connection import attached, load
+from recorder.store.duckdb.connection import Opening, connected
 from recorder.store.duckdb.functions import FUNCTIONS, ROW_FUNCTIONS
 from recorder.store.queries.query import Query
 from tests.support.archives import archive
@@ -218,9 +218,9 @@ ELSEWHERE = [
 
 def test_no_connection_reaches_another_file(demo_archive: URL, demo_recording: Path, files: dict[str, Path]) -> None:
     """Recorder's own statements have no list: a view of somebody else may stand behind a name of theirs."""
-    log = database_url(demo_recording)
+    log = connected("x", "x", lambda opening: opening.attach_log(database_url(demo_recording)))
     reached = []
-    for opened in (lake(demo_archive, "x"), attached(log, "x", "x"), open_views(demo_archive, "x")):
+    for opened in (lake(demo_archive, "x"), log, open_views(demo_archive, "x")):
         with opened as connection:
             for sql in ELSEWHERE:
                 try:
@@ -250,8 +250,7 @@ def hostile(demo_archive: URL, tmp_path: Path) -> URL:
 
 def change(url: URL, sql: str) -> None:
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
-        for extension in ("sqlite-scanner", "ducklake"):
-            load(connection, extension, "x", "x")
+        Opening(connection, "x", "x").load("sqlite-scanner", "ducklake")
         connection.execute(f"ATTACH 'ducklake:sqlite:{url.database}' AS lake")
         connection.execute("USE lake")
         connection.execute(sql)

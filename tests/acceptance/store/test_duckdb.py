@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from importlib.metadata import files
 from pathlib import Path
@@ -17,7 +17,7 @@ import duckdb
 from sqlalchemy import URL
 
 from recorder.projections.views.contract import VIEWS
-from recorder.store.duckdb.connection import SETTINGS, attached, connected, load
+from recorder.store.duckdb.connection import SETTINGS, Opening, connected
 from tests.support.rows import a_conversation, written
 
 EXTENSION = next(
@@ -64,7 +64,7 @@ def test_each_view_gives_the_rows_that_sqlite_gives(path: Path, analyst: duckdb.
 
 
 def test_duckdb_opens_a_log_of_each_engine(database: URL) -> None:
-    with attached(database, "query", "analytics") as connection:
+    with connected("query", "analytics", lambda opening: opening.attach_log(database)) as connection:
         assert connection.execute("SELECT count(*) FROM log.sessions").fetchall() == [(0,)]
         with pytest.raises(duckdb.Error, match="read-only"):
             connection.execute("DELETE FROM log.sessions")
@@ -76,11 +76,10 @@ def test_only_signed_extensions_are_loaded(monkeypatch: pytest.MonkeyPatch, tmp_
     changed[-1] ^= 1
     (tmp_path / "changed.duckdb_extension").write_bytes(changed)
 
-    def attach(connection: duckdb.DuckDBPyConnection) -> Sequence[str]:
-        load(connection, "sqlite-scanner", "query", "analytics")
+    def attach(opening: Opening) -> None:
+        opening.load("sqlite-scanner")
         with pytest.raises(duckdb.IOException, match="signature"):
-            connection.execute(f"LOAD '{tmp_path / 'changed.duckdb_extension'}'")
-        return ()
+            opening.connection.execute(f"LOAD '{tmp_path / 'changed.duckdb_extension'}'")
 
     with connected("query", "analytics", attach):
         pass
