@@ -23,9 +23,9 @@ from recorder.program import load
 TO, REWRITE = "--to", "--rewrite"
 
 _WRITERS = {
-    "jsonl": "recorder.commands.formats.jsonl:write",
-    "cassette": "recorder.commands.formats.cassette:write",
-    "payloads": "recorder.commands.formats.payloads:write",
+    "jsonl": "recorder.commands.formats.lines:write_jsonl",
+    "cassette": "recorder.commands.formats.lines:write_cassette",
+    "payloads": "recorder.commands.formats.lines:write_payloads",
     "har": "recorder.commands.formats.har:write",
     "vcr": "recorder.commands.formats.vcr:write",
     "html": "recorder.commands.formats.html:write",
@@ -145,7 +145,7 @@ def command(
         push = load("recorder.commands.formats.collector:push")
         push(db, options["to"], options["header"], output, **chosen)
     elif way == REWRITE:
-        load("recorder.commands.formats.cassette:rewrite")([Path(place) for place in places])
+        load("recorder.commands.formats.lines:rewrite")([Path(place) for place in places])
     elif way == "parquet":
         session, folder = _session_and_folder(places, options["session"])
         load("recorder.commands.formats.parquet:write")(db, folder, options["since"], session, options["events"])
