@@ -13,11 +13,10 @@ Rules of this file:
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
@@ -25,14 +24,14 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.archive import upkeep
-from recorder.archive.lake import LAKE, catalog_lock, data_path, lake, translated
-from recorder.archive.pack import TABLES, Pack
+from recorder.archive.lake import LAKE, catalog_lock, data_path, lake, transaction, translated
+from recorder.archive.pack import Pack
 from recorder.archive.place import database_name, database_of
 from recorder.archive.registry import register
 from recorder.archive.schema import ARCHIVED as ARCHIVED_SESSIONS
-from recorder.archive.schema import create, months_of, of_sessions, revision
+from recorder.archive.schema import create, months_of, revision
 from recorder.archive.unpack import unpack
-from recorder.archive.upkeep import FIRST_FILES
+from recorder.archive.upkeep import FIRST_FILES, delete_sessions, private, those_in
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.store.engine import address_of
 from recorder.store.maintain.purge.delete import Archived, purge, require_owner
@@ -103,7 +102,6 @@ def open_archive(archive: URL, data: str | None) -> None:
                 if revision(connection) is None and "://" in data_path(connection):
                     _require_no_object(connection)  # a catalog without tables has no files, also when it is not new
                 create(connection)
-                upkeep.prepare(connection)
 
 
 def _is_new(archive: URL) -> bool:
@@ -146,16 +144,6 @@ def _inside(place: str, outer: str) -> UsageError:
 
 def _taken(place: str) -> UsageError:
     return UsageError(f"{place} is not empty: a new archive needs a folder of its own, give another one with --data.")
-
-
-@contextmanager
-def private() -> Iterator[None]:
-    """Make files and folders for the user alone, as those of a log are."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 class Archiver(NamedTuple):
@@ -306,21 +294,6 @@ def _batches(chosen: Sequence[SessionSize]) -> Iterator[list[str]]:
         yield batch
 
 
-@contextmanager
-def transaction(connection: DuckDBPyConnection) -> Iterator[None]:
-    """Commit what is done inside at its end, or nothing."""
-    import duckdb
-
-    connection.execute("BEGIN")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        with suppress(duckdb.Error):
-            connection.execute("ROLLBACK")
-        raise
-
-
 def same_in(connection: DuckDBPyConnection, month: str, pack: Pack, session_ids: Set[str]) -> Set[str]:
     """Return the sessions that an archive has as they were packed: each is unpacked, with all hashes computed again."""
     if not session_ids:
@@ -330,18 +303,6 @@ def same_in(connection: DuckDBPyConnection, month: str, pack: Pack, session_ids:
         unpack(connection, month, session_ids, Path(folder)) as unpacked,
     ):
         return session_ids - unpacked.broken - pack.differing(unpacked.url)
-
-
-def those_in(connection: DuckDBPyConnection, table: str, month: str, session_ids: Collection[str]) -> set[str]:
-    """Return the sessions of which a table of an archive has a row."""
-    sql = f"SELECT session_id FROM {LAKE}.{table} WHERE {of_sessions(month, session_ids)}"
-    return {session_id for (session_id,) in connection.execute(sql).fetchall()}
-
-
-def delete_sessions(connection: DuckDBPyConnection, month: str, session_ids: Collection[str]) -> None:
-    """Delete all rows of some sessions. In a transaction."""
-    for table in (*TABLES, ARCHIVED_SESSIONS.name) if session_ids else ():
-        connection.execute(f"DELETE FROM {LAKE}.{table} WHERE {of_sessions(month, session_ids)}")
 
 
 def _note(connection: DuckDBPyConnection, month: str, session_ids: Collection[str]) -> None:

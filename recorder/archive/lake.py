@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -153,6 +153,21 @@ def translated(url: URL) -> Iterator[None]:
         if any(words in str(error) for words in _BUSY):
             raise StoreBusyError(f"Another process writes to the archive {database_name(url)}: {said}.") from error
         raise StoreError(f"The archive {database_name(url)} cannot be read or written: {said}.") from error
+
+
+@contextmanager
+def transaction(connection: DuckDBPyConnection) -> Iterator[None]:
+    """Commit what is done inside at its end, or nothing."""
+    import duckdb
+
+    connection.execute("BEGIN")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(duckdb.Error):
+            connection.execute("ROLLBACK")
+        raise
 
 
 def _data_path(opening: Opening, url: URL, source: DuckdbSource) -> str | None:

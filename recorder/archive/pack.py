@@ -21,9 +21,9 @@ from msgspec.structs import astuple
 from sqlalchemy import URL, create_engine
 from sqlalchemy.pool import NullPool
 
-from recorder.archive.chain import RootKind, root_kind
 from recorder.archive.lake import LAKE, PACK
 from recorder.archive.schema import COPIED, MONTH, OF_CHAIN, OF_SESSIONS, LakeTable, id_list, month_of
+from recorder.archive.unpack import RootKind, root_kind
 from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange
 from recorder.store.location import database_url

@@ -4,7 +4,9 @@ Rules of this file:
 
 * A statement with the value `session_id` is about one session, and is asked of that session as a log. Every other is
   asked of DuckDB, which reads the tables of all sessions.
-* DuckDB runs in one thread, in which the archive is opened.
+* DuckDB runs in one thread, in which the archive is opened. It understands almost every statement of recorder as it is
+  written for SQLite. What it does not is changed by a dialect, and only if some statement has it. It only reads, so it
+  begins and ends no transaction: each statement sees the archive as it is.
 * Of more than `SESSIONS` unpacked ones, or more than `LIMIT_BYTES`, the least recently used are removed; the session in
   use stays, however large it is. Whoever reads a session that is not as it was recorded is told so, and reads it: most
   of it is as it was.
@@ -17,20 +19,66 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from types import TracebackType
+from contextlib import ExitStack, nullcontext
 from typing import Any, NamedTuple, Self, TypeVar
 
-from sqlalchemy import URL
+from sqlalchemy import URL, CompoundSelect, LargeBinary, Select, func, select, union_all
+from sqlalchemy.dialects.sqlite.base import SQLiteCompiler, SQLiteDialect
+from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 from sqlalchemy.sql import Executable
 
-from recorder.archive.dialect import SEARCH, rows_of
 from recorder.archive.lake import translated
 from recorder.archive.place import DIALECT, database_name
 from recorder.archive.unpack import Archive, UnpackedLog, open_archive
 from recorder.model.text import counted
 from recorder.store.engine import AnyRow, ReadRows, ReadSource
 from recorder.store.queries.reader import LogReader
+from recorder.store.schema import tables_of
+from recorder.store.search import INDEXES, Indexed, SearchIndex
+
+
+class DuckdbCompiler(SQLiteCompiler):
+    """The compiler of statements."""
+
+    def visit_length_func(self, function: Any, **options: Any) -> str:
+        """Write the length of bytes, which is another function than that of a text."""
+        [argument] = function.clauses
+        name = "octet_length" if isinstance(argument.type, LargeBinary) else "length"
+        return f"{name}{self.function_argspec(function, **options)}"
+
+    def visit_empty_set_expr(self, element_types: Any, **options: Any) -> str:
+        """Write the list of an `IN` that is empty: a NULL has the type of whatever it is compared with."""
+        return f"SELECT {', '.join('NULL' for _ in element_types or [None])} WHERE 1 <> 1"
+
+
+class DuckdbDialect(SQLiteDialect):
+    """The dialect, with values by position: `$1`, `$2`."""
+
+    name = DIALECT
+    statement_compiler = DuckdbCompiler
+    default_paramstyle = "numeric_dollar"
+
+
+_DIALECT = DuckdbDialect()
+
+
+def _sessions(words: str) -> CompoundSelect[*tuple[Any, ...]]:
+    return union_all(*(_sessions_of(index, words.replace("\0", " ").split()) for index in INDEXES))
+
+
+def _sessions_of(index: Indexed, words: list[str]) -> Select[*tuple[Any, ...]]:
+    """Select the sessions with a row that has all words somewhere: an archive has no index of words."""
+    rows = tables_of[index.projection.name]
+    texts = _plain(func.concat_ws(" ", *(rows.c[name] for name in index.columns.split(", "))))
+    return select(rows.c.session_id).where(*(func.contains(texts, _plain(word.removesuffix("*"))) for word in words))
+
+
+def _plain(text: Any) -> Any:
+    return func.lower(func.strip_accents(text))
+
+
+SEARCH = SearchIndex((), _sessions)
+
 
 COMMAND = "--db ducklake:…"
 """The part of a command that needs the extra, in the sentence for a user who does not have it."""
@@ -125,15 +173,8 @@ class _InThread:
         self._archive: Archive | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="archive")
 
-    def connect(self) -> Self:
-        return self
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def connect(self) -> nullcontext[Self]:
+        return nullcontext(self)
 
     async def open(self) -> None:
         await self._run(self._open)
@@ -162,6 +203,9 @@ class _InThread:
             self._archive.connection.execute("SET integer_division = true")  # as in the other engines
             self._rest.push(opening.pop_all())
 
-    def _rows(self, statement: Executable, values: dict[str, Any]) -> ReadRows:
+    def _rows(self, statement: Any, values: dict[str, Any]) -> ReadRows:
         assert self._archive is not None
-        return rows_of(self._archive.connection, statement, values)
+        compiled = statement.compile(dialect=_DIALECT).construct_expanded_state(values)
+        result = self._archive.connection.execute(compiled.statement, compiled.positional_parameters)
+        names = [name for name, *_ in result.description]
+        return IteratorResult(SimpleResultMetaData(names), iter(result.fetchall()))

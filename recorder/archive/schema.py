@@ -3,7 +3,7 @@
 Rules of this file:
 
 * The columns are those of `recorder.store.schema`, in order; ids are text. An event has no `hash`. An exchange has two
-  columns more: `last_hash`, the hash of its last event, and `root_kind`, a `recorder.archive.chain.RootKind`.
+  columns more: `last_hash`, the hash of its last event, and `root_kind`, a `recorder.archive.unpack.RootKind`.
 * Each table with sessions has `month` at its end, by which its files are partitioned: that of the session's id, so that
   a session is in one month for ever. Rows of a file are sorted as the key of the table is.
 * A table that was extended has its newest columns at the end: rows are inserted with the names of their columns.
@@ -20,7 +20,7 @@ from uuid import UUID
 from sqlalchemy import URL, BigInteger, Column, Double, LargeBinary, Table, Text
 from sqlalchemy.types import REAL, TypeEngine
 
-from recorder.archive.lake import LAKE, lake, translated
+from recorder.archive.lake import LAKE, lake, transaction, translated
 from recorder.archive.place import database_name, require
 from recorder.errors import StoreError
 from recorder.projections.views.contract import VIEWS
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 ROW_GROUP_ROWS = 10_240
 """Rows that a reader of one session reads at least, and that a writer has in memory at once: 5 MB of usual events."""
 
+_OPTIONS = {
+    "parquet_compression": "'zstd'",
+    "parquet_row_group_size": ROW_GROUP_ROWS,
+    "target_file_size": "'64MB'",  # of one that is not merged any more: all of it is in memory when it is written
+    "data_inlining_row_limit": 0,
+}
 MONTH = "month"  # 'YYYY-MM'
 
 _TYPES: Mapping[type[TypeEngine[Any]], str] = {
@@ -142,7 +148,7 @@ def create(connection: DuckDBPyConnection) -> None:
     Raise the errors of DuckDB.
     """
     if revision(connection) is None:
-        for option, value in (("parquet_compression", "'zstd'"), ("parquet_row_group_size", str(ROW_GROUP_ROWS))):
+        for option, value in _OPTIONS.items():
             connection.execute(f"CALL {LAKE}.set_option('{option}', {value})")
         extend(connection)
 
@@ -163,17 +169,12 @@ def extend(connection: DuckDBPyConnection) -> None:
     known = revision(connection)
     if known is not None and known > HEAD:
         raise StoreError(f"The archive was made by a newer recorder (its schema is {known}): upgrade recorder.")
-    connection.execute("BEGIN")
-    try:
+    with transaction(connection):
         _add_columns(connection)
         for view in VIEWS:  # of the archive, so that whoever attaches it in DuckDB has them too
             connection.execute(view.statement("duckdb").replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1))
         connection.execute(f"DELETE FROM {VERSION_TABLE}")
         connection.execute(f"INSERT INTO {VERSION_TABLE} VALUES ('{HEAD}')")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
 def _add_columns(connection: DuckDBPyConnection) -> None:

@@ -23,12 +23,12 @@ from sqlalchemy import URL
 
 from recorder.archive import archiver
 from recorder.archive.archiver import Archiver, MonthReport, Recorders, by_month
-from recorder.archive.chain import root_kind
 from recorder.archive.lake import EXTRA, LAKE, attach_lake
 from recorder.archive.opening import open_alone
 from recorder.archive.place import database_url
 from recorder.archive.registry import register
 from recorder.archive.schema import ARCHIVED, COPIED, create, month_of
+from recorder.archive.unpack import root_kind
 from recorder.model.events import Event, Exchange
 from recorder.store.duckdb.connection import Opening, connected
 from recorder.store.maintain.purge.delete import purge

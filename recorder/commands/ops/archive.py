@@ -1,8 +1,11 @@
-"""`recorder db archive`: moves sessions that have ended from a log into an archive."""
+"""`recorder db archive`: moves sessions that have ended from a log into an archive, and names the archives that are
+read together with a log.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 import click
@@ -10,10 +13,9 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.archive.archiver import Archiver, MonthReport, Recorders, Step, by_month
+from recorder.archive.opening import open_alone
 from recorder.archive.place import chosen_url, database_name, database_url, is_archive, require_log
-from recorder.commands.ops.attach import attach as attach_archive
-from recorder.commands.ops.attach import detach as detach_archive
-from recorder.commands.ops.attach import write_archives
+from recorder.archive.registry import archives_of, register, unregister
 from recorder.commands.ops.findings import bad_line
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
@@ -29,6 +31,7 @@ from recorder.store.location import journal_root
 from recorder.store.maintain.purge.delete import sweep
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired, holdings, recorders_of_open
+from recorder.store.write.writer import Store
 
 _COLUMNS = (
     Column("month"),
@@ -105,11 +108,11 @@ def archive_command(
     if ways.count(True) != 1:
         raise UsageError("Give --older-than with --to, or one of --list, --attach and --detach.")
     if list:
-        write_archives(url, format)
+        _write_archives(url, format)
     elif attach is not None:
-        attach_archive(url, database_url(attach))
+        _attach(url, database_url(attach))
     elif detach is not None:
-        detach_archive(url, database_url(detach))
+        _detach(url, database_url(detach))
     elif older_than is None or to is None:
         raise UsageError("--older-than and --to belong together: give both.")
     else:
@@ -205,3 +208,40 @@ def _sum_up(reports: Sequence[MonthReport], archive: URL, dry_run: bool) -> None
         to = safe_text(database_name(archive))
         echo(f"{counted(sessions, 'session')} archived in {to}, and read back from it: {of}.")
         echo(f"The archive has {counted(max(after, 0), 'byte')} more.")
+
+
+def _attach(log: URL, archive: URL) -> None:
+    """Read an archive together with the log from now on. Raise `RecorderError` if it cannot be read."""
+    require_log(log)
+    asyncio.run(_read(archive))
+    with Store(log) as store:
+        is_new = register(store, archive, time.time_ns())
+    name = safe_text(database_name(archive))
+    echo(f"{name} is read with the log now." if is_new else f"{name} is attached already.")
+
+
+def _detach(log: URL, archive: URL) -> None:
+    """Read the log without an archive from now on."""
+    require_log(log)
+    with Store(log) as store:
+        was_attached = unregister(store, archive)
+    name = safe_text(database_name(archive))
+    if not was_attached:
+        raise UsageError(f"{name} is not attached: `recorder db archive --list` names those that are.")
+    echo(f"{name} is not read with the log any more.")
+
+
+def _write_archives(log: URL, format: str) -> None:
+    names = [database_name(url) for url in archives_of(log)]
+    if format != "table":
+        write_json(({"archive": name} for name in names), format)
+        return
+    for name in names:
+        write_line(safe_text(name))
+    if not names:
+        echo("No archive is attached: `recorder db archive --to` makes one, `--attach` takes one that is there.")
+
+
+async def _read(archive: URL) -> None:
+    async with await open_alone(archive):
+        pass

@@ -9,18 +9,23 @@ from functools import partial
 
 from sqlalchemy import URL
 
-from recorder.archive.health import checks
-from recorder.archive.place import database_of, database_url, is_archive
+from recorder.archive.lake import LAKE, data_path, translated
+from recorder.archive.place import database_name, database_of, database_url, is_archive, is_missing
+from recorder.archive.unpack import open_archive
 from recorder.commands.ops.journals import GONE_NS
 from recorder.commands.ops.last_verify import last_verify
 from recorder.commands.ops.recover import of_recorders
 from recorder.commands.ops.writers import writer_of
+from recorder.errors import RecorderError
 from recorder.ingest.recovery import Unfinished, has_journal, unfinished_sql
 from recorder.model.text import counted, span_text
 from recorder.store.engine import address_of, engine_name
 from recorder.store.location import journal_root
-from recorder.store.maintain.checks import Ask, Check, CheckResult
+from recorder.store.maintain.checks import Ask, Check, CheckResult, run_checks
 from recorder.store.maintain.declared import schema_differences, sentence
+from recorder.store.maintain.health import CHECKS
+from recorder.store.maintain.migrate import HEAD
+from recorder.store.maintain.upkeep import upkeep_of
 from recorder.store.maintain.verify.log import Writer
 from recorder.store.sql import has_ended
 
@@ -117,3 +122,33 @@ def _verified(url: URL, ask: Ask) -> Iterator[CheckResult]:
 
 def _day(ns: int) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(ns / 1e9))
+
+
+_OF_ARCHIVE = ("dead_letters", "gaps")  # not: what a recorder still has to do
+_SIZE = f"""SELECT count(*), CAST(coalesce(sum(file_size_bytes), 0) AS BIGINT)
+FROM __ducklake_metadata_{LAKE}.ducklake_data_file WHERE end_snapshot IS NULL"""
+
+
+def checks(url: URL, more: Mapping[str, Check]) -> Iterator[CheckResult]:
+    """Yield the checks of a log or an archive, and `more`, up to the first failure that prevents the others."""
+    if not is_archive(url):
+        yield from upkeep_of(url).checks(url, more)
+        return
+    name = database_name(url)
+    if is_missing(url):
+        yield CheckResult("ok", "database", f"There is no archive {name} yet: `recorder db archive` makes it.")
+        return
+    try:
+        with open_archive(url, "doctor") as archive, translated(url):
+            ask = Ask(lambda sql: archive.connection.execute(sql).fetchall())
+            [(files, size_bytes)] = ask.rows(_SIZE)
+            sessions = counted(ask("SELECT count(*) FROM sessions"), "session")
+            yield CheckResult(
+                "ok",
+                "database",
+                f"{name} has {sessions} in {counted(files, 'file')} of {size_bytes / 2**20:.1f} MiB in "
+                f"{data_path(archive.connection)}, and schema {HEAD}.",
+            )
+            yield from run_checks({**{name: CHECKS[name] for name in _OF_ARCHIVE}, **more}, ask, lambda _: False)
+    except RecorderError as error:
+        yield CheckResult("bad", "database", str(error))

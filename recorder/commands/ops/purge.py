@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,8 @@ from sqlalchemy import URL
 
 from recorder.archive.opening import open_alone, open_log
 from recorder.archive.place import chosen_url, database_name, is_archive, require
-from recorder.commands.ops.archived import purge_archived, purge_copies, purge_in, say_not_among
+from recorder.archive.registry import archives_of
+from recorder.archive.upkeep import purge_archive, sessions_there
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
@@ -180,7 +182,7 @@ async def _chosen(url: URL, sessions: Sequence[str], limits: RetentionPolicy) ->
             verb = "is" if spared == 1 else "are"
             echo(f"{counted(spared, 'session')} of these {verb} being recorded, and not purged.")
         if not is_archive(url):
-            say_not_among(url)
+            _say_not_among(url)
         return Chosen(expired(held, limits, recording), [])
 
 
@@ -238,11 +240,11 @@ def _sums(held: Sequence[SessionSize | Counts]) -> str:
 def _carry_out(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
     ids = found.ids
     if is_archive(url):
-        purge_in(url, ids, reason)
+        _purge_in(url, ids, reason)
     else:
         _purge(url, found, reason, vacuum)
-        archived = purge_archived(url, found.purged, reason)
-        purge_copies(url, [each for each in ids if each not in archived], reason)
+        archived = _purge_archived(url, found.purged, reason)
+        _purge_copies(url, [each for each in ids if each not in archived], reason)
 
 
 def _purge(url: URL, found: Chosen, reason: str, vacuum: bool) -> None:
@@ -339,3 +341,63 @@ class LateJournals:
         except (OSError, RecorderError) as error:
             echo(safe_text(f"The journal {directory} cannot be overwritten: {error}"))
             return False
+
+
+def _purge_in(archive: URL, session_ids: Sequence[str], reason: str) -> None:
+    """Purge sessions in an archive, and what is left of them there, and print what was done."""
+    with progress_bar("Rewriting the archive"):
+        done = purge_archive(archive, session_ids, reason, time.time_ns())
+    name = safe_text(database_name(archive))
+    if done:
+        events, size_bytes = (sum(getattr(each, noun) for each in done) for noun in ("events", "bytes"))
+        of = f"{counted(events, 'event')}, {counted(size_bytes, 'byte')}"
+        echo(f"{counted(len(done), 'session')} purged in {name}: {of}.")
+    echo(f"Files, snapshots and catalog of {name} have no byte of it any more. Copies of them are not touched.")
+
+
+def _purge_archived(log: URL, found: Sequence[Tombstone], reason: str) -> set[str]:
+    """Purge the archived ones of some sessions that are not in the log any more. Return their ids.
+
+    Raise `RecorderError` if the archive of one is not attached to the log.
+    """
+    due: dict[str, list[str]] = {}
+    for tombstone in found:
+        if tombstone.archive is not None:
+            due.setdefault(tombstone.archive, []).append(tombstone.session_id)
+    attached = {database_name(archive): archive for archive in archives_of(log)} if due else {}
+    for name, session_ids in due.items():
+        if name not in attached:
+            raise RecorderError(
+                f"Session {session_ids[0]} is in the archive {name}, which is not attached to the log: "
+                f"run `recorder db purge {session_ids[0]} --db {name}`."
+            )
+        _purge_in(attached[name], session_ids, reason)
+    return set(chain.from_iterable(due.values()))
+
+
+def _purge_copies(log: URL, session_ids: Sequence[str], reason: str) -> None:
+    """Purge sessions that have just been purged in a log in its archives: an archiver that was interrupted left them in
+    both, and one that runs may have copied them meanwhile.
+
+    Raise `RecorderError` if an archive cannot be searched for them.
+    """
+    failed = ""
+    for archive in archives_of(log) if session_ids else ():
+        try:
+            there = sessions_there(archive, session_ids)
+            if there:
+                _purge_in(archive, sorted(there), reason)
+        except RecorderError as error:
+            failed = failed or str(error)
+    if failed:
+        raise RecorderError(
+            f"{failed} An archive may have a copy of what was purged: run `recorder db purge {session_ids[0]}` again, "
+            "or `recorder db archive --detach` the archive if it is gone."
+        )
+
+
+def _say_not_among(log: URL) -> None:
+    """Print which archives a choice by age or size is not about."""
+    for archive in archives_of(log):
+        name = safe_text(database_name(archive))
+        echo(f"Sessions that are in {name} are not among these: choose them with --db {name}.")

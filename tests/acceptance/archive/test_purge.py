@@ -14,8 +14,8 @@ from recorder.archive.archiver import open_archive
 from recorder.archive.lake import lake
 from recorder.archive.pack import TABLES
 from recorder.archive.place import database_url
-from recorder.archive.purge import purge_archive, sessions_there
 from recorder.archive.schema import month_of
+from recorder.archive.upkeep import purge_archive, sessions_there
 from recorder.store.duckdb.connection import connected
 from tests.acceptance.archive.test_archiver import recorded, stored, without_hashes
 from tests.acceptance.store.test_purge import canary, files_with, rest, session_id

@@ -16,7 +16,7 @@ from sqlalchemy import URL
 from recorder.archive.archiver import open_archive
 from recorder.archive.pack import TABLES
 from recorder.archive.place import database_url
-from recorder.archive.purge import purge_archive
+from recorder.archive.upkeep import purge_archive
 from recorder.errors import UsageError
 from tests.acceptance.archive.test_archiver import recorded, stored, without_hashes
 from tests.acceptance.store.test_purge import rest, session_id
