@@ -7,7 +7,7 @@ those of the convention, docs/gen-ai/gen-ai-metrics.md.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import inf
 
 import msgspec
@@ -106,14 +106,6 @@ class Measurements:
             if points:
                 found.append(Metric(each.name, each.description, each.unit, Histogram(points)))
         return found
-
-
-def metrics_of(exchanges: Iterable[ExportedExchange], convention: Convention) -> list[Metric]:
-    """Return the metrics of some exchanges, see `Measurements.metrics`."""
-    measurements = Measurements(convention)
-    for exported in exchanges:
-        measurements.add(exported)
-    return measurements.metrics()
 
 
 def _measured(exported: ExportedExchange) -> Iterator[tuple[Instrument, Attributes, float]]:

@@ -26,7 +26,7 @@ from recorder.exports.otlp.collector import Accepted, Collector, Refused, Say, S
 from recorder.exports.otlp.content import load_content
 from recorder.exports.otlp.conventions import Convention
 from recorder.exports.otlp.cursor import DueExchange, ExportCursor, Signal, ToolItems
-from recorder.exports.otlp.metrics import metrics_of
+from recorder.exports.otlp.metrics import Measurements
 from recorder.exports.otlp.source import PAGE, ExportedExchange, ExportReader, ToolResult
 from recorder.exports.otlp.spans import spans_of
 from recorder.exports.otlp.telemetry import Attributes, TraceSpan, metrics_request, trace_request
@@ -188,7 +188,7 @@ class Pusher:
         batch: list[ExchangePart] = []
         spans = size_bytes = 0
         async for part in self._parts(due):
-            count, part_bytes = max(1, len(part.spans)), self._size_bytes(part)
+            count, part_bytes = max(1, len(part.spans)), len(trace_request(part.spans, self._convention.schema_url))
             if batch and (spans + count > BATCH_SPANS or size_bytes + part_bytes > BATCH_BYTES):
                 await self._send(batch)
                 batch, spans, size_bytes = [], 0, 0
@@ -221,9 +221,6 @@ class Pusher:
             self._say(f"Exchange {exported.exchange.exchange_id} is sent without its texts: {error}")
             return {}
 
-    def _size_bytes(self, part: ExchangePart) -> int:
-        return len(trace_request(part.spans, self._convention.schema_url))
-
     async def _send(self, batch: Sequence[ExchangePart]) -> None:
         """Send the spans of a batch, then its metrics; in halves if it is too large for the collector."""
         try:
@@ -255,7 +252,10 @@ class Pusher:
             self.report.spans += len(spans)
 
     async def _send_metrics(self, parts: Sequence[ExchangePart]) -> None:
-        found, due = metrics_of((part.exported for part in parts), self._convention), [part.due for part in parts]
+        due, measurements = [part.due for part in parts], Measurements(self._convention)
+        for part in parts:
+            measurements.add(part.exported)
+        found = measurements.metrics()
         if not found:  # nothing was generated
             await self._record("metrics", due, {})
             return

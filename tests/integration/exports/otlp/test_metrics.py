@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from recorder.exports.otlp.conventions import convention_of
-from recorder.exports.otlp.metrics import metrics_of
+from recorder.exports.otlp.metrics import Measurements
 from tests.support.conversations import MS, Conversations, S, asking, message, response
 from tests.support.otlp import attributes_of, exported, metrics_request, spans
 from tests.support.rows import START_NS
@@ -100,4 +100,4 @@ def test_tokens_that_only_the_retrieval_reports_are_its_own(log: Conversations) 
 
 
 def test_without_a_measurement_there_is_not_a_metric() -> None:
-    assert metrics_of([], convention_of()) == []
+    assert Measurements(convention_of()).metrics() == []
