@@ -29,7 +29,7 @@ from recorder.model.events import Event, Exchange
 from recorder.store.location import database_url
 from recorder.store.maintain.purge.delete import last_hashes
 from recorder.store.maintain.upkeep import VerifyConnection
-from recorder.store.maintain.verify.session_rows import all_of, differing_keys
+from recorder.store.maintain.verify.log import all_of, differing_keys
 from recorder.store.schema import events, exchanges, tombstones
 from recorder.store.sql import Statement
 

@@ -18,7 +18,7 @@ from recorder.commands.terminal.table import Column, Number, Table
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.jsonl import event_row
 from recorder.recordings.preview import PREVIEW, Previews
-from recorder.store.queries.progress import BEFORE_S, LATE_S, ExchangeProgress, id_ago, progress
+from recorder.store.queries.outlines import BEFORE_S, LATE_S, ExchangeProgress, id_ago, progress
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
 

@@ -20,7 +20,7 @@ import msgspec
 
 from recorder.errors import RecorderError
 from recorder.model.ids import BEFORE_ALL
-from recorder.store.queries.progress import BEFORE_S, LATE_S, ExchangeProgress, id_ago, progress
+from recorder.store.queries.outlines import BEFORE_S, LATE_S, ExchangeProgress, id_ago, progress
 from recorder.store.queries.reader import LogReader
 
 CONTENT_TYPE = b"text/event-stream"

@@ -1,6 +1,10 @@
 """The checks and the probe of a log on a server: a `recorder.store.maintain.upkeep.Upkeep`.
 
 It loads no driver: `recorder doctor` says that there is none, and a recorder has its probe load it in another thread.
+
+Checks have one connection that only reads, each question over in `LIMIT_S`. Durability of commits is the task of the
+server; only two of its settings are checked. `synchronous_commit` is not, because recorders set it for their own
+connections.
 """
 
 from __future__ import annotations
@@ -17,8 +21,7 @@ from recorder.model.text import span_text
 from recorder.program import load
 from recorder.store.engine import Progress
 from recorder.store.location import database_name
-from recorder.store.maintain.checks import Ask, Check, CheckResult, run_checks
-from recorder.store.maintain.health import CHECKS, LIMIT_S, of_schema
+from recorder.store.maintain.checks import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
 from recorder.store.maintain.migrate import READ_REVISION, VERSION_TABLE
 from recorder.store.maintain.upkeep import NOTHING, PROBE_S, LogProbe, ProbeResult
 from recorder.store.postgres import address
@@ -42,7 +45,7 @@ _SIZE = "SELECT pg_database_size(current_database())"
 
 
 class PostgresLogProbe(LogProbe):
-    """A probe whose connection is kept from one look to the next."""
+    """A probe whose connection is kept from one look to the next: to make one holds up the event loop for longer."""
 
     reads = "CAST(convert_from(r.raw, 'UTF8') AS json)"
     is_asked_for = "= ANY (CAST(%s AS uuid[]))"

@@ -1,4 +1,7 @@
-"""The checks, the probe and the copy of a log in a file: a `recorder.store.maintain.upkeep.Upkeep`."""
+"""The checks, the probe and the copy of a log in a file: a `recorder.store.maintain.upkeep.Upkeep`.
+
+A file is opened for reading only; for checks, without a WAL, not even side files are made.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,7 @@ from sqlalchemy import URL
 
 from recorder.errors import StoreError
 from recorder.journal.reader import size_bytes
-from recorder.store.maintain.checks import Ask, Check, CheckResult, run_checks
-from recorder.store.maintain.health import CHECKS, LIMIT_S, of_schema
+from recorder.store.maintain.checks import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
 from recorder.store.maintain.upkeep import NOTHING, PROBE_S, LogProbe, ProbeResult
 from recorder.store.schema import APPLICATION_ID, READ_REVISION
 from recorder.store.sqlite import address
@@ -49,9 +51,7 @@ class SqliteLogProbe(LogProbe):
         return result._replace(database_bytes=size_bytes(self._path), wal_bytes=wal_bytes)
 
     def _look(self, begun: Sequence[str], ended: Sequence[str]) -> ProbeResult:
-        with translated(self._path), open_reader(self._path, PROBE_S) as connection:
-            began_s = time.monotonic()
-            connection.set_progress_handler(lambda: time.monotonic() > began_s + PROBE_S, STEPS)
+        with _limited(self._path, PROBE_S) as connection:
 
             def ask(sql: str, ids: Sequence[str]) -> list[Any]:
                 return connection.execute(sql, (msgspec.json.encode(ids).decode(),)).fetchall()
@@ -123,7 +123,10 @@ def _opened(path: Path, more: Mapping[str, Check]) -> Iterator[CheckResult]:
     if application_id(path) != APPLICATION_ID:
         yield CheckResult("bad", "database", f"{path} belongs to another program: give another path with --db.")
         return
-    with _connection(path) as ask:
+    wal = Path(f"{path}-wal")  # without one a file is complete, and opened as immutable
+    options = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
+    with _limited(path, LIMIT_S, options) as connection:
+        ask = Ask(lambda sql: connection.execute(sql).fetchall())
         revision = ask(READ_REVISION)
         if wrong := of_schema(path, revision):
             yield wrong
@@ -138,12 +141,9 @@ def _is_timeout(error: Exception) -> bool:
 
 
 @contextmanager
-def _connection(path: Path) -> Iterator[Ask]:
-    """Open a read-only connection. A file without a WAL is complete, and opened as immutable."""
-    wal = Path(f"{path}-wal")
-    options = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
-    with translated(path):
-        with open_reader(path, LIMIT_S, options) as connection:
-            deadline = time.monotonic() + LIMIT_S
-            connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
-            yield Ask(lambda sql: connection.execute(sql).fetchall())
+def _limited(path: Path, limit_s: float, options: str | None = None) -> Iterator[sqlite3.Connection]:
+    """Open a file to read it, for so long: all questions together."""
+    with translated(path), open_reader(path, limit_s, options) as connection:
+        until_s = time.monotonic() + limit_s
+        connection.set_progress_handler(lambda: time.monotonic() > until_s, STEPS)
+        yield connection

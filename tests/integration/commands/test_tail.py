@@ -9,7 +9,7 @@ import pytest
 
 from recorder.commands.tail import BURST, Following, TailedEvent
 from recorder.model.events import Event, Exchange, Kind
-from recorder.store.queries.progress import LATE_S
+from recorder.store.queries.outlines import LATE_S
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from tests.support.empty_log import empty

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.model.events import Exchange
-from recorder.store.queries.progress import LATE_S
+from recorder.store.queries.outlines import LATE_S
 from recorder.store.write.writer import Store
 from recorder.ui import follow
 from tests.support.event_loop import eventually

@@ -29,7 +29,7 @@ from sqlalchemy import URL, Text, bindparam, delete, func, insert, select
 from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLostError
 from recorder.store.engine import BUSY_TIMEOUT_S, schema_named, writing_of
 from recorder.store.location import database_name, database_url
-from recorder.store.maintain.purge.tombstone import Counts, Tombstone, archive_of
+from recorder.store.maintain.purge.tombstone import Counts, Tombstone
 from recorder.store.schema import (
     dead_letters,
     events,
@@ -63,7 +63,7 @@ _DELETES = [
     Statement(delete(table).where(table.c.session_id == bindparam("session_id")))
     for table in (*tables_of.values(), dead_letters, export_cursors)
 ]
-_GONE = select(tombstones.c.reason, tombstones.c.counts)
+_GONE = select(tombstones)
 _GONE_SESSION = Statement(_GONE.where(tombstones.c.session_id == bindparam("session_id")))
 _NAMING = Statement(_GONE.where(Contains(tombstones.c.counts, bindparam("recorder_id", type_=Text))))
 
@@ -190,7 +190,7 @@ def _unindex(store: Store, key: Mapping[str, str]) -> None:
 
 def refused_because(store: Store, session_id: str) -> str | None:
     """Return why the log takes nothing more of a session, as "was purged"; None if it does. In a transaction."""
-    return next((_gone(*row) for row in store.ask(_GONE_SESSION, {"session_id": session_id})), None)
+    return next((_gone(Tombstone(*row)) for row in store.ask(_GONE_SESSION, {"session_id": session_id})), None)
 
 
 def late_exchanges(store: Store, recorder_id: str) -> dict[str, str]:
@@ -198,12 +198,11 @@ def late_exchanges(store: Store, recorder_id: str) -> dict[str, str]:
     `refused_because` does. In a transaction.
     """
     late: dict[str, str] = {}
-    for reason, counts in store.ask(_NAMING, {"recorder_id": recorder_id}):
-        ids = msgspec.json.decode(counts, type=Counts).late.get(recorder_id, [])
-        late.update(dict.fromkeys(ids, _gone(reason, counts)))
+    for row in store.ask(_NAMING, {"recorder_id": recorder_id}):
+        tombstone = Tombstone(*row)
+        late.update(dict.fromkeys(tombstone.late.get(recorder_id, []), _gone(tombstone)))
     return late
 
 
-def _gone(reason: str, counts: str) -> str:
-    archive = archive_of(reason, counts)
-    return f"was archived in {archive}" if archive else "was purged"
+def _gone(tombstone: Tombstone) -> str:
+    return f"was archived in {tombstone.archive}" if tombstone.archive else "was purged"

@@ -32,8 +32,11 @@ class Tombstone(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> Counts:
-        """What is gone."""
-        return _size(self.counts)
+        """What is gone. A tombstone that somebody else wrote may have any text: that is nothing."""
+        try:
+            return msgspec.json.decode(self.counts, type=Counts)
+        except msgspec.DecodeError:
+            return Counts()
 
     @property
     def late(self) -> dict[str, list[str]]:
@@ -43,7 +46,7 @@ class Tombstone(msgspec.Struct, frozen=True):
     @property
     def archive(self) -> str | None:
         """The name of the archive that the session is in; None if it was purged."""
-        return archive_of(self.reason, self.counts)
+        return self.size.archive or None if self.reason == ARCHIVED else None
 
     def __str__(self) -> str:
         at = datetime.datetime.fromtimestamp(self.purged_ns / 1e9).astimezone()
@@ -52,16 +55,3 @@ class Tombstone(msgspec.Struct, frozen=True):
             remedy = "`recorder db archive --attach` its archive, or name that with --db"
             return f"Session {self.session_id} was archived on {at:%Y-%m-%d at %H:%M %z}{place}: {remedy}."
         return f"Session {self.session_id} was purged on {at:%Y-%m-%d at %H:%M %z}: {self.reason}."
-
-
-def archive_of(reason: str, counts: str) -> str | None:
-    """Return the name of the archive that a tombstone names; None if it is of a purge."""
-    return _size(counts).archive or None if reason == ARCHIVED else None
-
-
-def _size(counts: str) -> Counts:
-    """Return counts as they were written. A tombstone that somebody else wrote may have any text: that is nothing."""
-    try:
-        return msgspec.json.decode(counts, type=Counts)
-    except msgspec.DecodeError:
-        return Counts()

@@ -9,34 +9,26 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from itertools import permutations
 from typing import Any, Literal, Self
 
 import msgspec
 from sqlalchemy import URL, Table
 
 from recorder.errors import StoreBusyError, StoreError
-from recorder.model.events import Event
+from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import events_as_they_are
 from recorder.store.location import database_name
 from recorder.store.maintain.declared import schema_differences
-from recorder.store.maintain.purge.tombstone import Tombstone
+from recorder.store.maintain.purge.tombstone import ARCHIVED, Tombstone
 from recorder.store.maintain.upkeep import VerifyConnection, opened, verifying_of
 from recorder.store.maintain.verify.chain import ChainVerifier, RecordedGap
 from recorder.store.maintain.verify.chain import LogFinding as LogFinding
 from recorder.store.maintain.verify.manifest import Roots
-from recorder.store.maintain.verify.session_rows import (
-    HAS,
-    SESSION_IDS,
-    SESSION_IDS_OF_EVENTS,
-    SessionRows,
-    all_of,
-    differing_keys,
-    session_rows,
-)
-from recorder.store.schema import dead_letters, events, rebuilds, tables_of
+from recorder.store.schema import LOG, dead_letters, events, exchanges, rebuilds, sessions, tables_of, tombstones
 from recorder.store.sql import ENDED_EXCHANGES, FORMS, Statement
 from recorder.store.write.projector import Projector
 
@@ -46,6 +38,57 @@ FIRST_POS = -(2**63)  # nothing is before 0, and if something is, it is read
 
 Writer = Literal["alive", "left", "gone"]
 """The state of a recorder: it runs; it was killed and left a journal; nothing is left of it."""
+
+
+COMPARED = (*tables_of.values(), dead_letters)
+_SESSION_IDS = Statement(
+    " UNION ".join(
+        f"SELECT DISTINCT session_id FROM {table.name}" for table in (*LOG, *COMPARED) if table is not events
+    )
+)
+# `DISTINCT` would read every key of the largest table there is: this seeks from one session to the next.
+_SESSION_IDS_OF_EVENTS = Statement("""WITH RECURSIVE found(session_id) AS (
+    SELECT (SELECT session_id FROM events ORDER BY session_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT session_id FROM events WHERE session_id > found.session_id ORDER BY session_id LIMIT 1) FROM found
+    WHERE found.session_id IS NOT NULL
+) SELECT session_id FROM found WHERE session_id IS NOT NULL""")
+
+_HERE = (f"EXISTS (SELECT 1 FROM {table.name} WHERE session_id = :id)" for table in (*LOG, *COMPARED))
+_HAS = Statement(f"SELECT {' OR '.join(_HERE)}")
+
+
+def all_of(table: Table) -> str:
+    return f"SELECT {', '.join(column.name for column in table.c)} FROM {table.name} WHERE session_id = :id"
+
+
+def differing_keys(table: Table, schemas: Sequence[str], key: str, condition: str = "") -> str:
+    """Return the select of the keys of rows that a table has in one schema and not in the other."""
+    columns = ", ".join(f'"{column.name}"' for column in table.c)
+    sides = [f"SELECT {columns} FROM {schema}.{table.name} {condition}" for schema in schemas]
+    return " UNION ".join(f"SELECT {key} FROM ({one} EXCEPT {other}) AS rest" for one, other in permutations(sides))
+
+
+def _exchange_ids(tables: Iterable[Table]) -> str:
+    return " UNION ".join(f"SELECT exchange_id FROM {table.name} WHERE session_id = :id" for table in tables)
+
+
+_SESSION, _EXCHANGES = Statement(all_of(sessions)), Statement(all_of(exchanges))
+_TOMBSTONE = Statement(all_of(tombstones))
+_COUNTS = Statement("SELECT exchange_id, count(*) FROM events WHERE session_id = :id GROUP BY exchange_id")
+_PROJECTED_IDS = Statement(_exchange_ids(COMPARED))
+_ENDED = Statement(_exchange_ids((tables_of["exchanges"], dead_letters)))
+
+
+class SessionRows(msgspec.Struct):
+    """The rows of one session in all tables at one moment, without its events."""
+
+    session: Session | None
+    tombstone: Tombstone | None
+    exchanges: Mapping[str, Exchange]
+    counts: Mapping[str, int]  # of events, by exchange
+    projected: set[str]  # exchanges of which there are projections
+    ended: set[str]  # exchanges that have ended, as the projections say
 
 
 def _page(comparison: str) -> Statement:
@@ -65,8 +108,6 @@ class SessionReport(msgspec.Struct):
 
     session_id: str
     name: str | None = None
-    purged: bool = False
-    archived: str | None = None  # the archive that has it, so it is purged here; empty if that has no name
     exchanges: int = 0
     events: int = 0
     open: list[str] = msgspec.field(default_factory=list)
@@ -77,11 +118,21 @@ class SessionReport(msgspec.Struct):
     heads: dict[str, bytes] = msgspec.field(default_factory=dict)
     """The last hash of each exchange that has ended."""
 
+    @property
+    def purged(self) -> bool:
+        return self.tombstone is not None
+
+    @property
+    def archived(self) -> str | None:
+        """Return the archive that has the session, so it is purged here; empty if that has no name."""
+        if self.tombstone is None or self.tombstone.reason != ARCHIVED:
+            return None
+        return self.tombstone.archive or ""
+
     def find(self, exchange_id: str | None, check: str, message: str, pos: int | None = None) -> None:
         self.findings.append(LogFinding(exchange_id, pos, check, message))
 
 
-COMPARED = (*tables_of.values(), dead_letters)
 MADE = (*COMPARED, rebuilds)
 """The tables that a scratch connection must have of its own."""
 
@@ -115,8 +166,8 @@ class ProjectionVerifier:
             self._projector.project_all(ended, in_order=True)
             answers = self._scratch.run_all([(statement, key) for statement in _COMPARED.values()])
         found = []
-        for table, exchanges in zip(_COMPARED, answers, strict=True):
-            found += [(exchange_id, table) for (exchange_id,) in exchanges]
+        for table, differing in zip(_COMPARED, answers, strict=True):
+            found += [(exchange_id, table) for (exchange_id,) in differing]
         return sorted(found)
 
 
@@ -169,12 +220,12 @@ class LogVerifier:
 
     def session_ids(self) -> list[str]:
         """Return the ids of all sessions that have a row in any table, in order."""
-        rows = [*self._ask(SESSION_IDS), *self._ask(SESSION_IDS_OF_EVENTS)]
+        rows = [*self._ask(_SESSION_IDS), *self._ask(_SESSION_IDS_OF_EVENTS)]
         return sorted({session_id for (session_id,) in rows})
 
     def has(self, session_id: str) -> bool:
         """Return whether a session has a row in any table."""
-        return bool(self._ask(HAS, {"id": session_id})[0][0])
+        return bool(self._ask(_HAS, {"id": session_id})[0][0])
 
     def verify(self, session_id: str, advance: Callable[[int], None], *, projections: bool = True) -> SessionReport:
         """Read a session to its last event. `advance` is called after every page with its number of events."""
@@ -182,15 +233,15 @@ class LogVerifier:
         try:
             found = self._rows(session_id)
             verified.name = found.session.name if found.session else None
-            verified.purged, verified.archived = found.is_purged, found.archive
             verified.tombstone = found.tombstone
             self._check_rows(found, verified)
             self._check_exchanges(found, verified, advance)
             if projections and found.projected | found.exchanges.keys():
                 self._check_projections(verified)
-            if verified.findings and not verified.purged and (now := self._rows(session_id)).is_purged:
-                # It was purged while it was read.
-                return SessionReport(session_id, verified.name, True, now.archive, tombstone=now.tombstone)
+            if verified.findings and not verified.purged:
+                now = self._rows(session_id)
+                if now.tombstone is not None:  # it was purged while it was read
+                    return SessionReport(session_id, verified.name, tombstone=now.tombstone)
         except StoreBusyError:
             raise  # which says nothing of what is recorded there
         except StoreError as error:
@@ -198,14 +249,26 @@ class LogVerifier:
         return verified
 
     def _rows(self, session_id: str) -> SessionRows:
+        """Read the rows of a session, in one transaction: else a row that is recorded meanwhile would seem to belong to
+        nothing.
+        """
+        key = {"id": session_id}
         with self._reader.transaction():
-            return session_rows(self._ask, session_id)
+            begun = [Exchange(*row) for row in self._ask(_EXCHANGES, key)]
+            return SessionRows(
+                session=next((Session(*row) for row in self._ask(_SESSION, key)), None),
+                tombstone=next((Tombstone(*row) for row in self._ask(_TOMBSTONE, key)), None),
+                exchanges={exchange.exchange_id: exchange for exchange in begun},
+                counts=dict(self._ask(_COUNTS, key)),
+                projected={exchange_id for (exchange_id,) in self._ask(_PROJECTED_IDS, key)},
+                ended={exchange_id for (exchange_id,) in self._ask(_ENDED, key)},
+            )
 
     @staticmethod
     def _check_rows(found: SessionRows, verified: SessionReport) -> None:
         """Find rows that belong to nothing, and rows of a purged session."""
         exchanges = found.exchanges.keys()
-        if found.is_purged:
+        if verified.purged:
             if exchanges or found.counts or found.session or found.projected:
                 verified.find(None, "purge", "the session was purged, but rows of it are here again")
             return
