@@ -11,7 +11,8 @@ from alembic import context
 from sqlalchemy import Connection
 
 from recorder.store import schema
-from recorder.store.location import database_url, default_url
+from recorder.store.engine import schema_of
+from recorder.store.location import chosen_url
 from recorder.store.maintain import migrate
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sqlite.tables import STORED, compact
@@ -50,5 +51,6 @@ if given is not None:
     run(given)
 else:
     database = context.get_x_argument(as_dictionary=True).get("db") or os.environ.get("RECORDER_DB")
-    with migrate.migration(database_url(database) if database else default_url()) as connection:
+    url = chosen_url(database)
+    with schema_of(url).migration(url) as connection:
         run(connection)

@@ -13,14 +13,13 @@ What an engine adds (whose file it is, who may begin) is in its own `migrate` mo
 from __future__ import annotations
 
 import re
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import URL, Connection
+from sqlalchemy import Connection
 
 from recorder.errors import StoreError
-from recorder.store.engine import BUSY_TIMEOUT_S, schema_named, schema_of
+from recorder.store.engine import schema_named
 from recorder.store.schema import APPLICATION_ID as APPLICATION_ID
 from recorder.store.schema import HEAD as HEAD
 from recorder.store.schema import READ_REVISION as READ_REVISION
@@ -39,16 +38,6 @@ def migrations() -> Path:
     package = Path(__file__).resolve().parents[2]
     inside = package / "migrations"
     return inside if inside.is_dir() else package.parent / "migrations"
-
-
-def upgrade(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
-    """Bring the database to the newest schema; create it if there is none, but on a server that is its owner's task."""
-    schema_of(url).upgrade(url, busy_timeout_s)
-
-
-def migration(url: URL) -> AbstractContextManager[Connection]:
-    """Open a connection in a new transaction, for Alembic's command line: the same lock, the same refusals."""
-    return schema_of(url).migration(url)
 
 
 def require_known(name: object, revision: str | None) -> None:

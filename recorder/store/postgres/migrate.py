@@ -40,7 +40,7 @@ def upgrade(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: 
 
 
 @contextmanager
-def migration(url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> Iterator[Connection]:
+def migration(url: URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf) -> Iterator[Connection]:
     """Open a transaction that excludes other changes of the schema."""
     with translated(url), writer_engine(url, busy_timeout_s, Patience(answer_timeout_s)).begin() as connection:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({APPLICATION_ID})")

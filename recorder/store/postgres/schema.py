@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from itertools import chain
 
 import psycopg
@@ -19,8 +19,7 @@ from sqlalchemy import URL, Connection
 
 from recorder.projections.views.contract import VIEWS
 from recorder.projections.views.view import View
-from recorder.store.engine import BUSY_TIMEOUT_S, START_TIMEOUT_S, Objects, ReadSchema
-from recorder.store.postgres import migrate
+from recorder.store.engine import START_TIMEOUT_S, Objects, ReadSchema
 from recorder.store.postgres.connection import ENGINE, translated
 from recorder.store.postgres.ddl import (
     BY_SESSION,
@@ -33,6 +32,7 @@ from recorder.store.postgres.ddl import (
     SCHEMA,
     STATEMENTS,
 )
+from recorder.store.postgres.migrate import migration as migration
 from recorder.store.postgres.migrate import open_log
 from recorder.store.postgres.migrate import upgrade as upgrade
 from recorder.store.postgres.partitions import STATEMENTS as PARTITIONS
@@ -54,10 +54,6 @@ def bridge(connection: Connection) -> None:
 
 def recreation() -> Sequence[str]:
     return RECREATION
-
-
-def migration(url: URL) -> AbstractContextManager[Connection]:
-    return migrate.migration(url, BUSY_TIMEOUT_S)
 
 
 _IN_SCHEMA = f"c.relnamespace = CAST('{SCHEMA}' AS regnamespace)"

@@ -30,8 +30,6 @@ def of_last_event(name: str) -> Any:
 
 EVENTS = func.coalesce(of_last_event("pos") + 1, 0).label("events")
 
-_OF_SESSION = of_session(exchanges)
-_SPANS = select(exchanges.c.exchange_id, of_last_event("t_ns").label("t_ns")).where(_OF_SESSION)
 _OUTLINES = (
     select(
         exchanges.c.exchange_id,
@@ -42,7 +40,7 @@ _OUTLINES = (
         _projected.c.purpose,
     )
     .join_from(exchanges, _projected, of_same_exchange(_projected, exchanges), isouter=True)
-    .where(_OF_SESSION)
+    .where(of_session(exchanges))
 )
 
 
@@ -68,8 +66,8 @@ async def outlines(log: LogReader, session_id: str) -> list[Outline]:
 
 async def spans(log: LogReader, session_id: str) -> dict[str, int]:
     """Return the nanoseconds that each exchange of a session has taken so far, up to its last event."""
-    rows = await log.rows(_SPANS, session_id=session_id)
-    return {row.exchange_id: row.t_ns for row in rows if row.t_ns is not None}
+    begun = [each for each in await outlines(log, session_id) if each.events]
+    return {each.exchange_id: each.duration_ns for each in begun}
 
 
 # -- those of all sessions that grow, for whoever follows them

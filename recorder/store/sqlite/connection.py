@@ -185,16 +185,9 @@ def write_lock(path: Path, timeout_s: float) -> Iterator[None]:
 
     Raise `StoreBusyError` if it is not free within `timeout_s`.
     """
-    fd = _lock_file(path, lock_path(path))
-    try:
-        deadline = time.monotonic() + timeout_s
-        while not _try_lock(fd):
-            if time.monotonic() >= deadline:
-                raise StoreBusyError(f"Another recorder is writing to {path}; try again when it is done.")
-            time.sleep(LOCK_POLL_S)
+    refusal = f"Another recorder is writing to {path}; try again when it is done."
+    with _locked(path, lock_path(path), timeout_s, refusal):
         yield
-    finally:
-        os.close(fd)
 
 
 @contextmanager
@@ -203,20 +196,26 @@ def task_lock(path: Path, task: str) -> Iterator[None]:
 
     Its file stays, empty: a process that waits to lock a deleted file locks another than the next one.
     """
-    fd = _lock_file(path, Path(f"{path}.{task}.lock"))
+    refusal = f"Another recorder does that to {path} already: wait until it has ended."
+    with _locked(path, Path(f"{path}.{task}.lock"), 0, refusal):
+        yield
+
+
+@contextmanager
+def _locked(path: Path, lock: Path, timeout_s: float, refusal: str) -> Iterator[None]:
     try:
-        if not _try_lock(fd):
-            raise StoreBusyError(f"Another recorder does that to {path} already: wait until it has ended.")
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"The database {path} cannot be written: {lock}: {error.strerror}.") from error
+    try:
+        deadline = time.monotonic() + timeout_s
+        while not _try_lock(fd):
+            if time.monotonic() >= deadline:
+                raise StoreBusyError(refusal)
+            time.sleep(LOCK_POLL_S)
         yield
     finally:
         os.close(fd)
-
-
-def _lock_file(path: Path, lock: Path) -> int:
-    try:
-        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoreError(f"The database {path} cannot be written: {lock}: {error.strerror}.") from error
 
 
 def _try_lock(fd: int) -> bool:

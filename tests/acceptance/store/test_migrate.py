@@ -52,9 +52,10 @@ def test_many_processes_may_open_a_new_database_at_once(tmp_path: Path) -> None:
 def test_a_process_killed_in_mid_upgrade_leaves_a_database_that_opens(tmp_path: Path) -> None:
     code = """
 import os, signal, sys
-from recorder.store.maintain import migrate
+from recorder.store.engine import schema_of
 from recorder.store.location import database_url
-with migrate.migration(database_url(sys.argv[1])) as connection:
+url = database_url(sys.argv[1])
+with schema_of(url).migration(url) as connection:
     connection.exec_driver_sql("PRAGMA cache_size = 1")  # so that pages go to the file before the commit
     connection.exec_driver_sql("CREATE TABLE sessions (x)")
     connection.exec_driver_sql("INSERT INTO sessions VALUES (zeroblob(1000000))")

@@ -13,6 +13,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import URL
 
 from recorder.errors import StoreError
+from recorder.store.engine import schema_of
 from recorder.store.location import database_url
 from recorder.store.maintain import migrate
 from recorder.store.maintain.declared import schema_differences
@@ -49,16 +50,16 @@ def test_a_new_database_is_recorders_and_has_the_newest_schema(tmp_path: Path) -
 
 def test_an_upgrade_of_the_newest_schema_changes_nothing(tmp_path: Path) -> None:
     path = empty(tmp_path / "log.db")
-    migrate.upgrade(database_url(path))
+    schema_of(database_url(path)).upgrade(database_url(path))
     before = snapshot(tmp_path)
-    migrate.upgrade(database_url(path))
+    schema_of(database_url(path)).upgrade(database_url(path))
     assert snapshot(tmp_path) == before
 
 
 def test_a_new_database_is_waited_for_however_long_another_process_takes_to_make_it(tmp_path: Path) -> None:
     url = database_url(tmp_path / "log.db")
     with ThreadPoolExecutor(1) as another:
-        with migrate.migration(url) as connection:
+        with schema_of(url).migration(url) as connection:
             opened = another.submit(lambda: Store(url, busy_timeout_s=0.01).close())
             with pytest.raises(TimeoutError):  # it waits, and did not give up
                 opened.result(timeout=0.5)
@@ -122,7 +123,7 @@ async def test_a_reader_refuses_an_older_schema_and_says_what_to_do(tmp_path: Pa
 
 def test_an_upgrade_that_fails_leaves_nothing(tmp_path: Path) -> None:
     def fail() -> None:
-        with migrate.migration(database_url(tmp_path / "log.db")) as connection:
+        with schema_of(database_url(tmp_path / "log.db")).migration(database_url(tmp_path / "log.db")) as connection:
             connection.exec_driver_sql("PRAGMA application_id = 7")
             connection.exec_driver_sql("CREATE TABLE sessions (x)")
             raise KeyboardInterrupt
@@ -173,7 +174,7 @@ def without_views(path: Path) -> Path:
 def test_a_log_of_the_last_schema_before_the_first_release_keeps_every_row(demo_db: Path) -> None:
     before = dumped(demo_db)
     run_sql(without_views(demo_db), AS_BEFORE)
-    migrate.upgrade(database_url(demo_db))
+    schema_of(database_url(demo_db)).upgrade(database_url(demo_db))
     assert dumped(demo_db) == before
     assert schema_differences(database_url(demo_db)) == []
     assert run(demo_db, "verify").code == 0
@@ -196,5 +197,5 @@ async def test_a_log_of_an_earlier_schema_is_refused_and_untouched(tmp_path: Pat
 def test_a_log_on_a_server_gets_the_views_of_the_first_release(postgres_database: URL) -> None:
     asked(postgres_database, "UPDATE recorder_version SET version_num = '0021'")
     asked(postgres_database, "DROP VIEW usage_by_model")
-    migrate.upgrade(postgres_database)
+    schema_of(postgres_database).upgrade(postgres_database)
     assert schema_differences(postgres_database) == []

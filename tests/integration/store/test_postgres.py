@@ -21,7 +21,7 @@ from sqlalchemy import URL, Engine
 from recorder.commands.serving.health_snapshot import process
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError
 from recorder.model.events import Kind
-from recorder.store.engine import schema_named
+from recorder.store.engine import schema_named, schema_of
 from recorder.store.location import database_name, database_url, journal_root
 from recorder.store.maintain import migrate
 from recorder.store.maintain.declared import schema_differences
@@ -140,7 +140,7 @@ def test_a_session_is_in_the_partition_of_its_month_or_in_the_default_one(store:
 
 def test_who_finds_the_newest_schema_waits_for_nobody(postgres_database: URL) -> None:
     """All recorders start again at once when their server is back."""
-    with migrate.migration(postgres_database):
+    with schema_of(postgres_database).migration(postgres_database):
         Store(postgres_database, busy_timeout_s=0.05).close()
 
 
@@ -148,7 +148,7 @@ def test_views_are_made_again_under_a_view_of_somebody_else(postgres_database: U
     for statement in GRANTS:
         asked(postgres_database, statement)
     asked(postgres_database, "CREATE VIEW theirs AS SELECT model, sum(input_tokens) FROM usage GROUP BY model")
-    with migrate.migration(postgres_database) as connection:
+    with schema_of(postgres_database).migration(postgres_database) as connection:
         migrate.recreate(connection)
     assert asked(postgres_database, "SELECT * FROM theirs") == []
     assert asked(postgres_database, "SELECT has_table_privilege('recorder_reader', 'usage', 'SELECT')") == [(True,)]
