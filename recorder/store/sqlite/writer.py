@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from functools import cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -65,17 +66,6 @@ _DELETE_SESSION = (
 _EMPTY = bytearray()
 
 
-class _Known(dict[Any, Any]):
-    """Numbers by what they stand for. One that is missing is asked for once."""
-
-    def __init__(self, ask: Callable[[Any], int | None]) -> None:
-        self._ask = ask
-
-    def __missing__(self, key: Any) -> int | None:
-        number = self[key] = self._ask(key)
-        return number
-
-
 class Numbers:
     """The numbers that stand in rows of a file for exchanges, types and items: for one transaction, after which any of
     them may be another's.
@@ -83,7 +73,7 @@ class Numbers:
 
     def __init__(self, driver: sqlite3.Connection, path: Path) -> None:
         self._driver, self._path = driver, path
-        self._exchanges, self._types, self._items = _Known(self._exchange), _Known(self._type), _Known(self._item)
+        self._exchanges, self._types, self._items = cache(self._exchange), cache(self._type), cache(self._item)
 
     def stored(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the rows of `stored_events` for rows of `events`. Raise `StoreConflictError` if one has no exchange.
@@ -96,9 +86,9 @@ class Numbers:
         for session, exchange, pos, kind, t_ns, type, number, item, index, raw, start, length, hash in rows:
             if exchange != last[1] or session != last[0]:  # rows of an exchange follow one another
                 last = session, exchange
-                place = exchanges[last]
-            item = None if item is None else items[place, item]
-            type = types[type]
+                place = exchanges(last)
+            item = None if item is None else items((place, item))
+            type = types(type)
             yield place, pos, kind, t_ns, type, number, item, index, _EMPTY + raw, start, length, _EMPTY + hash
 
     def _exchange(self, key: tuple[str, str]) -> int:
@@ -112,8 +102,8 @@ class Numbers:
     def _type(self, type: str | None) -> int | None:
         return None if type is None else self._number(_TYPE_NUMBER, _NEW_TYPE, (type,))
 
-    def _item(self, key: tuple[int, str | None]) -> int | None:
-        return None if key[1] is None else self._number(_ITEM_NUMBER, _NEW_ITEM, key)
+    def _item(self, key: tuple[int, str]) -> int:
+        return self._number(_ITEM_NUMBER, _NEW_ITEM, key)
 
     def _number(self, look_up: str, add: str, values: tuple[Any, ...]) -> int:
         found = self._driver.execute(look_up, values).fetchone()
