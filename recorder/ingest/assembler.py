@@ -17,7 +17,7 @@ from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST, DamagedExch
 from recorder.ingest.imported import ImportedExchange
 from recorder.ingest.late_records import Diverted, LateRecordCounter
 from recorder.ingest.message_capture import MessageCapture
-from recorder.ingest.open_turns import BegunTurn
+from recorder.ingest.open_turns import OpenTurn
 from recorder.ingest.pending import (
     NOBODY,
     AnyCapture,
@@ -375,7 +375,7 @@ class Assembler:
 
     def _begin_turn(
         self, exchange: OpenExchange, t_ns: int, number: int, payload: bytes, complete: bool, stream_id: str | None
-    ) -> BegunTurn:
+    ) -> OpenTurn:
         """Begin the exchange of a request over WebSocket: its session, and its first events.
 
         All its ids hang on the connection and the number, so that it is the same exchange when it is fed again.
@@ -384,7 +384,7 @@ class Assembler:
         if head.exchange_id in self._late:  # it takes its messages nevertheless: they are of nothing else
             late = MessageCapture(head.session_id, head.exchange_id, dialect_of(head), t_ns)
             self._diverted[head.exchange_id] = None
-            return BegunTurn(late, [], lambda: None)
+            return OpenTurn(late, [], lambda: None)
         earlier = self._find_request(head.exchange_id)
         body = self._recorded_body(head, payload, earlier, complete=complete)
         dialect = dialect_of(head)
@@ -401,7 +401,7 @@ class Assembler:
         self._add_session(session)
         self._turns.append(row)
         history = grouping.history
-        return BegunTurn(capture, events, lambda: None if history is None else self.batch.awaited.append(history))
+        return OpenTurn(capture, events, lambda: None if history is None else self.batch.awaited.append(history))
 
     def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> ImportedExchange:
         """Begin an exchange that another log had: with new ids, else unchanged."""

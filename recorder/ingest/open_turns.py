@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from recorder.ingest.message_capture import MessageCapture
 from recorder.model.events import Event
@@ -34,22 +35,15 @@ ENDED_RESPONSES = 256
 NO_MESSAGE = Message("text", b"")  # in place of a request
 
 
-class BegunTurn(NamedTuple):
-    """A turn as its owner begins it."""
+class OpenTurn(msgspec.Struct, eq=False):
+    """A turn that has not ended, as its owner begins it."""
 
     capture: MessageCapture
-    events: list[Event]  # of its request
+    events: list[Event]  # of its request, until they are handed on
     on_end: Callable[[], None]
-
-
-class OpenTurn:
-    """A turn that has not ended."""
-
-    def __init__(self, begun: BegunTurn, stream_id: str | None) -> None:
-        self.capture, self.on_end = begun.capture, begun.on_end
-        self.stream_id = stream_id
-        self.response_id: str | None = None
-        self.has_head = False
+    stream_id: str | None = None
+    response_id: str | None = None
+    has_head: bool = False
 
 
 class OpenTurns:

@@ -26,7 +26,7 @@ import msgspec
 
 from recorder.ingest.capture import Capture
 from recorder.ingest.message_capture import MessageCapture
-from recorder.ingest.open_turns import BegunTurn, OpenTurn, OpenTurns
+from recorder.ingest.open_turns import OpenTurn, OpenTurns
 from recorder.model.events import WEBSOCKET, Event, Outcome
 from recorder.model.ids import turn_id, uuid7
 from recorder.model.payloads import (
@@ -79,7 +79,7 @@ class UnreadableDirection:
         return []
 
 
-BeginTurn = Callable[[int, int, bytes, bool, str | None], BegunTurn]
+BeginTurn = Callable[[int, int, bytes, bool, str | None], OpenTurn]
 """Begin a turn: its time, its number, the payload of its request, whether that is whole, and its stream."""
 
 
@@ -311,10 +311,11 @@ class WebSocketCapture:
 
     def _begin_turn(self, t_ns: int, request: Message, stream_id: str | None, events: list[Event]) -> OpenTurn:
         self._turns += 1
-        begun = self._begin(t_ns, self._turns, request.payload, request.fault is None, stream_id)
-        turn = OpenTurn(begun, stream_id)
+        turn = self._begin(t_ns, self._turns, request.payload, request.fault is None, stream_id)
+        turn.stream_id = stream_id
         self._open.add(turn)
-        events += begun.events
+        events += turn.events
+        turn.events.clear()
         return turn
 
     def _take_answer(self, t_ns: int, message: Message, events: list[Event]) -> None:

@@ -8,7 +8,7 @@ for each measure.
 from __future__ import annotations
 
 from recorder.projections.rows import DAY
-from recorder.projections.views.parts import dated
+from recorder.projections.views.parts import DATE, dated
 from recorder.projections.views.view import Either, View
 
 MEASURES = {"ttft": "ttft_ns", "duration": "duration_ns", "silence": "longest_silence_ns"}
@@ -68,10 +68,7 @@ FROM latency_by_model WHERE origin = 'live' ORDER BY ttft_p99_ns DESC;""",
         "latency_by_day",
         "The percentiles of the times of a day, of recordings of one origin.",
         {
-            "day": Either(
-                "substr(date, 2, 4) || '-' || substr(date, 6, 2) || '-' || substr(date, 8)",
-                "to_char(to_timestamp(days * 86400) AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
-            ),
+            "day": DATE,
             "origin": "origin",
             **{name: name for name in (*COUNTS, *PERCENTILES)},
         },

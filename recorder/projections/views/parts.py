@@ -99,8 +99,7 @@ def share(part: str, whole: str) -> str:
 
 def added(column: str, of_rows: str) -> Either:
     """Return the sum of a column of `DAILY`; DuckDB has in its place an aggregate of rows of `usage`."""
-    sums = total(column)
-    return Either(sums.sqlite, sums.postgresql, of_rows)
+    return total(column)._replace(duckdb=of_rows)
 
 
 def added_share(name: str) -> Either:
@@ -219,6 +218,12 @@ def dated(table: str) -> str:
     date = f"100000000 + 10000 * ({year})\n    + 100 * ({month}) + {day}"
     return f"SELECT *, CAST({date} AS TEXT) AS date\nFROM ({months}) AS d"
 
+
+DATE = Either(
+    "substr(date, 2, 4) || '-' || substr(date, 6, 2) || '-' || substr(date, 8)",
+    "to_char(to_timestamp(days * 86400) AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
+)
+"""The day of a row as a text: of `date`, as `dated` makes it, or on a server of `days`."""
 
 DAILY_KEYS: Mapping[str, Expression] = {
     "days": Either(DAY, "started_ns / 86400000000000"),
