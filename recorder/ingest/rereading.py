@@ -6,15 +6,14 @@ An open exchange began at `place` or after it, or its records are carried over t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from recorder.errors import StoreError
 from recorder.ingest.pending import RecordSource
 from recorder.journal import unreadable
 from recorder.journal.carry_over import read_carried
-from recorder.journal.format import START, Position, Record
+from recorder.journal.format import START, Position, Record, encode
 from recorder.journal.reader import DamagedStretch, JournalReader
 from recorder.store.write.retry import Stopped, Uncommitted
 
@@ -54,19 +53,19 @@ class JournalRecordSource(RecordSource):
         return JournalReader(self._directory, place).records(READ_BYTES, writer_is_dead=self.writer_is_dead)
 
     def keep(self, name: str, session_id: str | None, records: Iterable[Record]) -> None:
-        keep = partial(unreadable.keep_exchange, self._root, name, session_id, records)
-        self._keep(f"what the journal has of exchange {name}", keep)
+        file_name = f"{session_id or unreadable.UNKNOWN}.{name}.seg"
+        self._keep(f"what the journal has of exchange {name}", file_name, encode(records))
 
     def keep_stretch(self, stretch: DamagedStretch) -> None:
         """Move a damaged part of a segment into a file."""
-        keep = partial(unreadable.keep_stretch, self._root, self._directory.name, stretch)
-        self._keep(f"{stretch.path} from byte {stretch.offset} on", keep)
+        file_name = f"{unreadable.UNKNOWN}.{self._directory.name}-{stretch.path.stem}-{stretch.offset}.damaged"
+        self._keep(f"{stretch.path} from byte {stretch.offset} on", file_name, unreadable.bytes_of(stretch))
 
-    def _keep(self, name: str, keep: Callable[[], bool]) -> None:
+    def _keep(self, name: str, file_name: str, pieces: Iterable[bytes]) -> None:
         """Put something aside before its segment is deleted, if there is room for it."""
         place = unreadable.folder(self._root)
         try:
-            is_stored = keep()
+            is_stored = unreadable.keep(self._root, file_name, pieces)
         except OSError as error:
             log.error("%s cannot be kept in %s: %s", name, place, error.strerror)
             return

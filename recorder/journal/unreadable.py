@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recorder.files import sync
-from recorder.journal.format import Record, encode
 from recorder.journal.reader import DamagedStretch
 
 SUFFIX = ".unreadable"
@@ -48,17 +47,6 @@ def unreadable_files(root: Path) -> list[UnreadableFile]:
     return [UnreadableFile(path, path.stat().st_size) for path in sorted(place.iterdir()) if path.is_file()]
 
 
-def keep_exchange(root: Path, name: str, session_id: str | None, records: Iterable[Record]) -> bool:
-    """Keep the records of an exchange, whole or not at all. Returns whether there is room. Raises `OSError`."""
-    return _keep(root, f"{session_id or UNKNOWN}.{name}.seg", encode(records))
-
-
-def keep_stretch(root: Path, recorder_id: str, stretch: DamagedStretch) -> bool:
-    """Keep a damaged stretch. Returns whether there is room. Raises `OSError`."""
-    name = f"{UNKNOWN}.{recorder_id}-{stretch.path.stem}-{stretch.offset}.damaged"
-    return _keep(root, name, _bytes_of(stretch))
-
-
 def forget(root: Path, session_ids: Collection[str]) -> int:
     """Delete the files of sessions, and those that may be theirs. Return how many files of the latter kind there were.
 
@@ -73,14 +61,18 @@ def forget(root: Path, session_ids: Collection[str]) -> int:
     return unknown
 
 
-def _keep(root: Path, name: str, data: Iterable[bytes]) -> bool:
+def keep(root: Path, name: str, pieces: Iterable[bytes]) -> bool:
+    """Keep a file, whole or not at all. Its name begins with the session and a dot. Returns whether there is room.
+
+    Raises `OSError`.
+    """
     place = folder(root)
     place.mkdir(mode=0o700, exist_ok=True)
     path, partial = place / name, place / f"{name}{PARTIAL}"
     room = LIMIT_BYTES - sum(each.size_bytes for each in unreadable_files(root) if each.path not in (path, partial))
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(partial, flags, 0o600), "wb") as file:
-        for piece in data:
+        for piece in pieces:
             room -= len(piece)
             if room < 0:
                 break
@@ -95,7 +87,8 @@ def _keep(root: Path, name: str, data: Iterable[bytes]) -> bool:
     return True
 
 
-def _bytes_of(stretch: DamagedStretch) -> Iterator[bytes]:
+def bytes_of(stretch: DamagedStretch) -> Iterator[bytes]:
+    """Yield the bytes of a damaged stretch. Raises `OSError`."""
     with stretch.path.open("rb") as segment:
         segment.seek(stretch.offset)
         while block := segment.read(BLOCK_BYTES):
