@@ -125,11 +125,14 @@ class Assembler:
             return None
         return exchange is None or exchange.begun is not None
 
-    def reject(self, number: int, reason: str) -> None:
-        """Ignore all further records of an exchange."""
-        self._rejected.add(number)
-        exchange = self.open.pop(number, None)
-        log.error("%s is not recorded further: %s", self._name(number, exchange), reason)
+    def reject(self, number: int, exchange_id: str, reason: str) -> None:
+        """Ignore all that still comes of an exchange. If it is a turn, its connection and other turns go on."""
+        if self.open[number].head.exchange_id == exchange_id:
+            self._rejected.add(number)
+            del self.open[number]
+        else:
+            self._diverted[exchange_id] = None
+        log.error("exchange %s of recorder %s is not recorded further: %s", exchange_id, self._recorder_id, reason)
 
     def divert(self, number: int, exchange_id: str, late: LateRecordCounter) -> None:
         """Count what still comes of an exchange that the log has ended: of a connection, or of a turn on it."""
@@ -137,11 +140,6 @@ class Assembler:
         if isinstance(capture, DamagedExchange):
             capture.late = late
         self._diverted[exchange_id] = late
-
-    def reject_turn(self, exchange_id: str, reason: str) -> None:
-        """Ignore all that still comes of a turn. Its connection, and other turns, go on."""
-        self._diverted[exchange_id] = None
-        log.error("exchange %s of recorder %s is not recorded further: %s", exchange_id, self._recorder_id, reason)
 
     def take(self) -> Batch:
         """Return the rows so far, without events of exchanges that are diverted, and begin the next commit."""
@@ -258,7 +256,9 @@ class Assembler:
     def _on_request(self, record: Record, start: Position) -> list[Event]:
         head = msgspec.json.decode(record.payload, type=RequestHead)
         if head.exchange_id in self._late:
-            self.reject(record.exchange, f"{head.exchange_id} is of a session that {self._late[head.exchange_id]}")
+            self._rejected.add(record.exchange)
+            reason = f"{head.exchange_id} is of a session that {self._late[head.exchange_id]}"
+            log.error("%s is not recorded further: %s", self._name(record.exchange, None), reason)
             return []
         self.open[record.exchange] = OpenExchange(start, record.t_ns, head, last_ns=record.t_ns, records=1)
         return []

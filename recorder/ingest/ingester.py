@@ -271,8 +271,8 @@ class Ingester:
                     continue
                 reason = self._retry(partial(self._cut_off, session_id, exchange_id, str(error)))
                 log.error("exchange %s: %s", exchange_id, reason)
-                if exchange_id in numbers:
-                    self._reject(numbers[exchange_id], exchange_id, reason)
+                if numbers.get(exchange_id) in self._assembler.open:
+                    self._assembler.reject(numbers[exchange_id], exchange_id, reason)
 
     def _is_late(self, session_id: str, exchange_id: str, number: int | None, events: Sequence[Event]) -> bool:
         """Return whether the log has ended an exchange without this recorder; then count and note what comes."""
@@ -287,13 +287,6 @@ class Ingester:
         else:
             self._assembler.divert(number, exchange_id, rest)
         return True
-
-    def _reject(self, number: int, exchange_id: str, reason: str) -> None:
-        exchange = self._assembler.open.get(number)
-        if exchange is not None and exchange.head.exchange_id != exchange_id:
-            self._assembler.reject_turn(exchange_id, reason)
-        elif exchange is not None:
-            self._assembler.reject(number, reason)
 
     def _cut_off(self, session_id: str, exchange_id: str, error: str) -> str:
         """End an exchange where the log has it, if the log may have it. Return what was wrong."""

@@ -155,8 +155,8 @@ class MessageCapture(Capture):
         times = {"from_ns": max(gap.from_ns, start_ns), "to_ns": max(gap.to_ns, start_ns)}
         return super().gap(msgspec.structs.replace(gap, **times))
 
-    def flag(self, reason: str) -> None:
-        """Note why not all of it could be read, if that is not noted yet."""
+    def flag(self, reason: str | None) -> None:
+        """Note why not all of it could be read, if there is a reason, and none is noted yet."""
         self._undecoded = self._undecoded or reason
 
     def end(self, t_ns: int, end: ExchangeEnd, close: CloseRecord | msgspec.UnsetType = msgspec.UNSET) -> list[Event]:

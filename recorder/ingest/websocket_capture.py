@@ -186,7 +186,7 @@ class WebSocketCapture:
         for side in ("client", "server"):
             self._drain(side, t_ns, events)
         self._end_turns(t_ns, self._end_of_turns(end), events)
-        if self._unfinished is not None and end.outcome == "eof":
+        if end.outcome == "eof":
             self._connection.flag(self._unfinished)
         if end.outcome == "client_disconnect" and self._turns:
             end = ExchangeEnd("client_done")  # what it left unfinished are turns, which say so
@@ -212,23 +212,19 @@ class WebSocketCapture:
         for part in parts:
             if isinstance(part, Frame):
                 events += self._connection.shape(t_ns, side, part.first, part.wire_bytes)
-            elif isinstance(part, Damage):
+                continue
+            if isinstance(part, Damage):
                 self._connection.flag(part.reason)
                 self._take_damage(side, t_ns, part, events)
-            elif part.opcode == "text" or part.opcode == "binary":
-                self._flag(part.fault)
+                continue
+            self._connection.flag(part.fault)
+            if part.opcode == "text" or part.opcode == "binary":
                 take = self._take_request if side == "client" else self._take_answer
                 take(t_ns, part, events)
             elif len(part.payload) > CONTROL_LIMIT:  # up to 64 MiB
-                self._flag(part.fault)
                 self._take_damage(side, t_ns, Damage(part.payload, part.fault or ""), events)
             else:
-                self._flag(part.fault)
                 self._take_control(side, t_ns, part, events)
-
-    def _flag(self, fault: str | None) -> None:
-        if fault is not None:
-            self._connection.flag(fault)
 
     def _take_damage(self, side: Side, t_ns: int, damage: Damage, events: list[Event]) -> None:
         if side == "server":
@@ -261,16 +257,12 @@ class WebSocketCapture:
         [event] = self._connection.control(t_ns, record)
         events.append(event)
         if message.opcode == "close":
-            self._take_close(side, msgspec.json.decode(event.raw, type=ControlRecord))
+            recorded = msgspec.json.decode(event.raw, type=ControlRecord)
+            if self._close is None:
+                self._close = NO_CODE if recorded.code is None else recorded.code, recorded.reason
+            self._ended_first = self._ended_first or side
             if side == "server":
                 self._end_turns(t_ns, self._end_of_turns(None), events)
-
-    def _take_close(self, side: Side, recorded: ControlRecord) -> None:
-        """Note the first Close frame, as it is recorded."""
-        if self._close is None:
-            self._close = NO_CODE if recorded.code is None else recorded.code, recorded.reason
-        if self._ended_first is None:
-            self._ended_first = side
 
     def _end_direction(self, side: Side, t_ns: int) -> list[Event]:
         events: list[Event] = []
@@ -338,8 +330,7 @@ class WebSocketCapture:
             events += turn.capture.response(t_ns, self._head)
             turn.has_head = True
         events += turn.capture.received(t_ns, payload)
-        if message.fault is not None:
-            turn.capture.flag(message.fault)
+        turn.capture.flag(message.fault)
         events += turn.capture.message(t_ns, payload, keys)
         if keys.type in self._terminal:
             self._end_turn(turn, t_ns, ExchangeEnd("eof"), events)
