@@ -6,12 +6,12 @@ next. A page is unpacked when it is read, so a reader holds one. Nothing changes
 
 from __future__ import annotations
 
-import operator
 import zlib
 from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from operator import eq, itemgetter
 from typing import Any, Generic, TypeVar, overload
 
 import msgspec
@@ -51,7 +51,7 @@ class ComputedSequence(Sequence[Element], Generic[Element]):
         raise IndexError(at)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and len(self) == len(other) and all(map(operator.eq, self, other))
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
 
     def _between(self, start: int, stop: int) -> Iterator[Element]:
         return islice(self, start, max(start, stop))
@@ -112,14 +112,10 @@ class Packed(ComputedSequence[Element]):
         yield from self._open[max(0, start - first) : max(0, stop - first)]
 
     def _page_of(self, number: int) -> int:
-        return bisect_right(self._pages, number, key=_first) - 1
+        return bisect_right(self._pages, number, key=itemgetter(0)) - 1
 
     def _unpacked(self, page: bytes) -> list[Element]:
         return self._decode(zlib.decompress(page))
-
-
-def _first(page: tuple[int, bytes]) -> int:
-    return page[0]
 
 
 class PackedEvents(Packed[Event]):

@@ -219,7 +219,9 @@ def _changed(row: PromptRow, pair: _EarlierPrompt, pairs: Sequence[_EarlierPromp
     verdict = _Verdict(pair, _tokens(row, pair, kept_bytes), "prefix_changed", _path(row, place))
     is_message = kind == "conversation" and pair.common >= min(row.system_segments, pair.row.system_segments)
     is_shortened = is_message and _is_shortened(row, pair)
-    if kept_bytes == pair.common_bytes and not (is_shortened and _is_compacted(row, pair)):
+    # A summary is in the place of the history: the thread is the same, and nothing of it is left.
+    is_compacted = is_shortened and row.thread_id is not None and pair.common <= row.system_segments
+    if kept_bytes == pair.common_bytes and not is_compacted:
         return _repeated_beginning(row, pair, pairs)
     if policy_of(row).needs_marks and not marks_of(pair.row):
         return verdict._replace(broken="not_marked", path=None)
@@ -259,11 +261,6 @@ def _is_shortened(row: PromptRow, pair: _EarlierPrompt) -> bool:
     one, other = _segments(row.digests[after:]), _segments(pair.row.digests[after:])
     first = next((number for number, each in enumerate(one) if each in other), None)  # of those that both have
     return len(one) < len(other) if first is None else first < other.index(one[first])
-
-
-def _is_compacted(row: PromptRow, pair: _EarlierPrompt) -> bool:
-    """Return whether a summary is in the place of the history: the thread is the same, and nothing of it is left."""
-    return row.thread_id is not None and pair.common <= row.system_segments
 
 
 # -- the row

@@ -254,9 +254,6 @@ class FactReader:
         is_first = event.pos <= self._head_pos + 1 and not self._is_switched
         return event.raw.removeprefix(BOM) if is_first else event.raw
 
-    def _on_frame(self, event: Event) -> Sequence[Fact]:
-        return self._block(event, self._raw(event))
-
     def _on_part(self, event: Event) -> Sequence[Fact]:
         self._parts.add(self._raw(event))
         is_last = ends_message(event.raw) if self._is_switched else ends_block(event.raw)
@@ -375,12 +372,10 @@ def asks_for_answer(exchange: Exchange) -> bool:
     return bool(generates) or (exchange.resumes_response_id is not None and exchange.resumes_after is None)
 
 
-KindReader = Callable[[FactReader, Event], Sequence[Fact]]
-
-_READERS: Mapping[str, KindReader] = {
+_READERS: Mapping[str, Callable[[FactReader, Event], Sequence[Fact]]] = {
     "request": FactReader._on_request,
     "response": FactReader._on_response,
-    "frame": FactReader._on_frame,
+    "frame": lambda reader, event: reader._block(event, reader._raw(event)),
     "part": FactReader._on_part,
     "tail": FactReader._on_tail,
     "body": FactReader._on_body,

@@ -96,11 +96,10 @@ def head_of(row: PromptRow) -> bytes:
 
 def inherited(row: PromptRow, parent: PromptRow | None) -> PromptRow:
     """Return a row with its own head and the messages of another one, or with none."""
-    places = unpacked(row.places)[: row.head_segments]
-    if parent is None:
-        return msgspec.structs.replace(row, digests=head_of(row), places=packed(places))
-    digests = head_of(row) + parent.digests[parent.head_segments * _DIGEST.size :]
-    places += unpacked(parent.places)[parent.head_segments :]
+    digests, places = head_of(row), unpacked(row.places)[: row.head_segments]
+    if parent is not None:
+        digests += parent.digests[parent.head_segments * DIGEST_BYTES :]
+        places += unpacked(parent.places)[parent.head_segments :]
     return msgspec.structs.replace(row, digests=digests, places=packed(places))
 
 

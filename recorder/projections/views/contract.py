@@ -19,8 +19,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from recorder.projections.rows import TABLES
-from recorder.projections.views.cache import CACHE_VIEWS
+from recorder.projections.rows import AVOIDABLE, TABLES
 from recorder.projections.views.cost import COSTS
 from recorder.projections.views.latency import LATENCY
 from recorder.projections.views.parts import (
@@ -60,6 +59,8 @@ __all__ = ["VIEWS", "View", "written"]
 # By the index, event by event; DuckDB has no index, and would compare each event with all of its exchange.
 _GAP = f"""e.t_ns - (SELECT earlier.t_ns FROM events AS earlier WHERE {same_exchange("earlier", "e")}
         AND earlier.pos < e.pos AND earlier.kind = 'frame' ORDER BY earlier.pos DESC LIMIT 1)"""
+
+_CLASSES = ", ".join(f"'{each}'" for each in AVOIDABLE)
 
 VIEWS = (
     View(
@@ -321,5 +322,30 @@ FROM latency WHERE origin = 'live' AND ttft_ns IS NOT NULL GROUP BY model;""",
         """SELECT type, count(*) AS events, avg(length(payload)) AS length
 FROM event_payloads GROUP BY type ORDER BY events DESC;""",
     ),
-    *CACHE_VIEWS,
+    View(
+        "cache_misses",
+        "A request for which the provider's prompt cache had less than it could have had, and why.",
+        {
+            **ids("c"),
+            **of("c", "started_ns provider api"),
+            "model": "c.model",
+            "class": "c.cache_class",
+            "is_avoidable": f"CASE WHEN c.cache_class IN ({_CLASSES}) THEN 1 ELSE 0 END",
+            "input_tokens": "c.input_tokens",
+            "could_tokens": "c.could_tokens",
+            "cached_tokens": "c.cached_tokens",
+            "missed_tokens": "c.missed_tokens",
+            "is_estimate": "c.is_estimate",
+            "since_use_ns": "c.since_use_ns",
+            "path": "c.path",
+            "previous_exchange_id": "c.previous_exchange_id",
+            "common_bytes": "c.common_bytes",
+            "prompt_bytes": "c.prompt_bytes",
+        },
+        f"""FROM {TABLES["prompts"]} AS c
+{SESSION("c")}
+WHERE c.cache_class IS NOT NULL AND c.cache_class <> 'hit' AND c.cache_class <> 'first'""",
+        """SELECT class, path, count(*) AS times, sum(missed_tokens) AS missed
+FROM cache_misses GROUP BY class, path ORDER BY missed DESC;""",
+    ),
 )
