@@ -7,9 +7,8 @@ import os
 import shlex
 import time
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -97,9 +96,6 @@ async def connected(url: str) -> AsyncIterator[DemoClient]:
         writer.close()
 
 
-Connect = Callable[[], AbstractAsyncContextManager[DemoClient]]
-
-
 @click.command()
 @flag("--serve", help="Only serve the built-in upstream, until interrupted.")
 @click.option(
@@ -148,9 +144,7 @@ def command(ctx: click.Context, db: str | None, serve: bool, port: int) -> None:
 
 async def _serve(port: int) -> None:
     app = provider()
-    await server.serve(
-        app, HOST, port, on_ready=_say_how_to_use, on_stop=lambda _: app.stop(), on_drain=app.shutdown, grace_s=0
-    )
+    await server.serve(app, HOST, port, on_ready=_say_how_to_use, on_stop=app.stop, on_drain=app.shutdown, grace_s=0)
 
 
 def _say_how_to_use(port: int) -> None:
@@ -188,14 +182,16 @@ async def converse(base_url: str, name: str) -> list[bytes]:
     """Ask what the demo shows, through the recorder at that URL, as one session; return the bodies in order."""
     session_url = f"{base_url}/s/{name}"
     async with httpx.AsyncClient(base_url=session_url, timeout=30) as client:
-        return await _converse(client, partial(connected, f"{session_url}/v1/responses"))
+        return await _converse(client, f"{session_url}/v1/responses")
 
 
-async def _converse(client: httpx.AsyncClient, connect: Connect) -> list[bytes]:
+async def _converse(client: httpx.AsyncClient, websocket_url: str) -> list[bytes]:
     question = [{"role": "user", "content": QUESTION}]
     request = {"model": "gpt-demo", "stream": True, "tools": TOOLS}
     first = await _ask(client, "/v1/responses", {**request, "input": question})
-    answered = [*question, *_tool_results(first)]
+    called = msgspec.json.decode(first.rstrip().rpartition(b"data: ")[2])["response"]
+    # As an agent sends them next: the calls, and their results.
+    answered = [*question, *_calls(called), *_results(called)]
     second = await _ask(client, "/v1/responses", {**request, "input": answered})
     messages = [{"role": "user", "content": "What is a stream?"}]
     completion, message = {**CHAT, "messages": messages}, {**ANTHROPIC, "messages": messages}
@@ -203,7 +199,7 @@ async def _converse(client: httpx.AsyncClient, connect: Connect) -> list[bytes]:
         # All at once, but each begins in its turn: the upstream's chance goes by the number of a request.
         is_warm, go_on = asyncio.Event(), asyncio.Event()
         started = [await _begun(tasks, client, "/v1/chat/completions", completion)]
-        over_websocket = tasks.create_task(_converse_over_websocket(connect, is_warm, go_on))
+        over_websocket = tasks.create_task(_converse_over_websocket(websocket_url, is_warm, go_on))
         await is_warm.wait()
         started.append(await _begun(tasks, client, "/v1/messages", message))
         started.append(await _begun(tasks, client, "/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", GEMINI))
@@ -211,12 +207,12 @@ async def _converse(client: httpx.AsyncClient, connect: Connect) -> list[bytes]:
     return [first, second, *(task.result() for task in started), *over_websocket.result()]
 
 
-async def _converse_over_websocket(connect: Connect, is_warm: asyncio.Event, go_on: asyncio.Event) -> list[bytes]:
+async def _converse_over_websocket(url: str, is_warm: asyncio.Event, go_on: asyncio.Event) -> list[bytes]:
     """Prewarm a connection, ask, and send the results of the tools: each request has only what is new."""
     request: dict[str, Any] = {"model": "gpt-demo", "tools": TOOLS}
     steps: list[bytes] = []
     new: list[dict[str, Any]] = [{"role": "developer", "content": "Be brief."}]
-    async with connect() as client:
+    async with connected(url) as client:
         for more in ({"generate": False}, {}, {}):
             began = time.monotonic()
             messages = await client.ask({**request, "input": new, **more})
@@ -253,15 +249,13 @@ async def _ask(
     return body
 
 
-def _tool_results(stream: bytes) -> list[dict[str, Any]]:
-    """Return the function calls of a response with their results, as an agent sends them next."""
-    response = msgspec.json.decode(stream.rstrip().rpartition(b"data: ")[2])["response"]
-    return [*(item for item in response["output"] if item["type"] == "function_call"), *_results(response)]
+def _calls(response: dict[str, Any]) -> list[dict[str, Any]]:
+    return [item for item in response["output"] if item["type"] == "function_call"]
 
 
 def _results(response: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the results of the function calls of a response."""
-    calls = [item for item in response["output"] if item["type"] == "function_call"]
+    calls = _calls(response)
     return [{"type": "function_call_output", "call_id": call["call_id"], "output": "18 °C, clear"} for call in calls]
 
 

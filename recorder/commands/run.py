@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -283,7 +283,10 @@ async def _replay(
     async with listening(answering.proxy, GRACE_S) as base, _refusing() as refusing:
         recorded = {each.request.upstream for each in held}
         given = {**os.environ, **{name: "none" for name in keys_of(recorded) if not os.environ.get(name)}}
-        given |= _own_bases(recorded, given) | of_companies(recorded, base)
+        for variable, name in OWN_BASES.items():
+            if name in recorded and not given.get(variable):
+                given[variable] = f"http://{name}.invalid"  # any address, so that it is replaced as the others
+        given |= of_companies(recorded, base)
         given |= {} if allow_network else refusing.variables(given)
         doors = Doors(base, names, _codex_upstreams(held), websocket)
         code = await _run(words, given, doors, found)
@@ -312,12 +315,6 @@ def _had() -> Iterator[tuple[str, str]]:
         with contextlib.suppress(ValueError):  # no address, which a replay does not need
             if host := urlsplit(os.environ.get(variable, "")).hostname:
                 yield host, name
-
-
-def _own_bases(recorded: Collection[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return an address for each variable without one whose upstream was recorded: so it is replaced as the others."""
-    names = {variable: name for variable, name in OWN_BASES.items() if name in recorded and not given.get(variable)}
-    return {variable: f"http://{name}.invalid" for variable, name in names.items()}
 
 
 def _went_past(outside: Refused, past: Sequence[str]) -> Iterator[str]:

@@ -32,9 +32,9 @@ from recorder.commands.agents.arguments import (
     ShowArguments,
 )
 from recorder.commands.terminal.behind import caught_up, sentence
-from recorder.commands.terminal.options import ALL_BEHIND
+from recorder.commands.terminal.options import ALL_BEHIND, Parsed, T
 from recorder.commands.terminal.rules import match_rules
-from recorder.commands.terminal.times import INSTANT, MOMENT, At, check_order
+from recorder.commands.terminal.times import INSTANT, MOMENT, check_order
 from recorder.diff import Terms, diff
 from recorder.diff.report import document as diff_document
 from recorder.errors import NotFoundError, RecorderError, UsageError
@@ -112,7 +112,7 @@ class Tool(NamedTuple):
 
 async def sessions(call: AgentCall, given: SessionsArguments) -> Answer:
     """Return the sessions that match, the last used first."""
-    since, until = (_instant(each) for each in (given.since or None, given.until or None))
+    since, until = _parsed(INSTANT, given.since), _parsed(INSTANT, given.until)
     check_order(since, until)
     wanted = SessionFilter(
         given.model or None, given.client or None, given.status or None, since, until, given.query or None, given.probes
@@ -133,10 +133,10 @@ async def sessions(call: AgentCall, given: SessionsArguments) -> Answer:
 
 async def show(call: AgentCall, given: ShowArguments) -> Answer:
     """Return a session as a conversation, or its requests."""
-    has_moment = bool(given.at) or not isinstance(given.at_event, msgspec.UnsetType)
-    if given.request and has_moment:
+    has_event = isinstance(given.at_event, int)
+    if given.request and (given.at or has_event):
         raise UsageError("A request does not change with time: give request without at and at_event.")
-    if given.at and not isinstance(given.at_event, msgspec.UnsetType):
+    if given.at and has_event:
         raise UsageError("at and at_event both name a moment: choose one.")
     return await (_requests if given.request else _conversation)(call, given)
 
@@ -146,7 +146,7 @@ async def _conversation(call: AgentCall, given: ShowArguments) -> Answer:
     async with await call.open_log(page) as log:
         session, chosen = await _selected(log, page, given)
         everything = list(enumerate(await log.exchanges(session.session_id), 1))
-        at = _moment(given.at or None)
+        at = _parsed(MOMENT, given.at)
         share, after_ns = (at.share, at.after_ns) if at is not None else (None, None)
         at_event = given.at_event if isinstance(given.at_event, int) else None
         until = await cutoff(log, everything, chosen, after_ns=after_ns, share=share, at_event=at_event)
@@ -334,12 +334,8 @@ def _add_pairs(page: Page, pairs: Sequence[dict[str, Any]], given: DiffArguments
         page.remark(f"The pairs {following} to {len(pairs)} are left out: from_pair={following} gives them.")
 
 
-def _instant(text: str | None) -> int | None:
-    return None if text is None else INSTANT.convert(text, None, None)
-
-
-def _moment(text: str | None) -> At | None:
-    return None if text is None else MOMENT.convert(text, None, None)
+def _parsed(type: Parsed[T], text: str | msgspec.UnsetType) -> T | None:
+    return type.convert(text, None, None) if text else None
 
 
 TOOLS: Mapping[str, Tool] = {

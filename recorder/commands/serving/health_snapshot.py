@@ -11,6 +11,7 @@ import platform
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -109,17 +110,13 @@ def _lag(health: HealthSnapshot) -> str | None:
     return f"{waits}: the database is locked, full or slow; the recorder's log says which."
 
 
-def _database(health: HealthSnapshot) -> str | None:
-    return health.database_error
-
-
 def _disk(health: HealthSnapshot) -> str | None:
     if health.free_bytes is None or health.free_bytes >= MARK_BYTES:
         return None
     return low_sentence(health.journal, health.free_bytes)
 
 
-REASONS = (_ingester, _journal, _journal_files, _lag, _database, _disk)
+REASONS = (_ingester, _journal, _journal_files, _lag, attrgetter("database_error"), _disk)
 
 
 def process(pid: int) -> Process | None:
