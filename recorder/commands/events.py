@@ -13,7 +13,7 @@ from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import flag, format_option, log_options, open_current
 from recorder.commands.terminal.output import JsonRows, write_bytes
 from recorder.commands.terminal.selection import exchange_option, select
-from recorder.commands.terminal.table import SIZED_ROWS, Column, Number, Table, say_hidden
+from recorder.commands.terminal.table import SIZED_ROWS, Column, Number, Table
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.jsonl import event_row
@@ -138,12 +138,12 @@ async def _write_table(events: AsyncIterator[NumberedEvent]) -> None:
         sampled_bytes += len(numbered.event.raw)
         if len(sample) == SIZED_ROWS or sampled_bytes > SAMPLED_BYTES:
             table = Table(_COLUMNS, sample)
-    say_hidden(table or Table(_COLUMNS, sample), HIDDEN)
+    (table or Table(_COLUMNS, sample)).say_hidden(HIDDEN)
 
 
 async def _write_growing_table(events: AsyncIterator[NumberedEvent]) -> None:
     cells, table = _Cells(), Table(_COLUMNS, None)
-    say_hidden(table, HIDDEN)
+    table.say_hidden(HIDDEN)
     async for numbered in events:
         table.write(cells.of(numbered))
 

@@ -62,9 +62,6 @@ def shim(doors: Doors, environment: Mapping[str, str]) -> Iterator[dict[str, str
     npm puts the programs of a project before all others on the PATH: its scripts are run by a shell that puts ours
     before them. Without Codex on the PATH it is in those scripts alone.
     """
-    if os.name == "nt":
-        yield dict(environment)
-        return
     path = environment.get("PATH", os.defpath)
     with tempfile.TemporaryDirectory(prefix="recorder-") as folder:  # for the user alone: mkdtemp makes it 0700
         words = (

@@ -21,13 +21,18 @@ class Parent(Form):
     "Id of the parent; absent if that is a cassette."
 
 
-class ShownSession(Form):
-    """The head of a conversation."""
+class RequestSubject(Form):
+    """The session of requests."""
 
     session_id: str
     "Id of the session, a UUIDv7."
     name: str
     "Name of the session."
+
+
+class ShownSession(RequestSubject):
+    """The head of a conversation."""
+
     created_ns: int
     "Wall time of the session's beginning, in nanoseconds since 1970."
     origin: str
@@ -257,15 +262,6 @@ class Conversation(Form):
     "The session."
     exchanges: list[ShownExchange]
     "The exchanges, in order of their start."
-
-
-class RequestSubject(Form):
-    """The session of requests."""
-
-    session_id: str
-    "Id of the session, a UUIDv7."
-    name: str
-    "Name of the session."
 
 
 class ShownPart(Form):

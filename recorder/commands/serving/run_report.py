@@ -99,28 +99,26 @@ def _part(count: int | None, what: str) -> str:
 async def write_cassette(log: LogReader, run: RecordedCommand, path: Path, code: int) -> bool:
     """Write the cassette; return whether it was written. An existing one is only replaced by a complete recording."""
     export = f"`recorder export {run.session.session_id} --format cassette`"
+    name = safe_text(str(path))
     again, budget = f"{export} writes what was recorded.", MemoryBudget("it takes", f"{export} writes it in parts")
     try:
         recordings = await load_exchanges(log, run.session, enumerate(run.exchanges, 1), budget)
     except RecorderError as error:
-        say(f"{safe_text(str(path))} is not written: {error}")
+        say(f"{name} is not written: {error}")
         return False
     if not all(has_ended(each.events) for each in recordings):
-        say(
-            f"{safe_text(str(path))} is not written: not all is in the database yet. "
-            f"After `recorder db recover`, {again}"
-        )
+        say(f"{name} is not written: not all is in the database yet. After `recorder db recover`, {again}")
         return False
     broken = sum(each.end is None or each.end.outcome not in WHOLE for each in recordings)
     if path.exists() and (code or broken):
         why = f"the command failed ({code})" if code else f"{broken} of {len(recordings)} exchanges broke off"
-        say(f"{safe_text(str(path))} stays as it was: {why}. {again}")
+        say(f"{name} stays as it was: {why}. {again}")
         return True
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save(path, cassette_lines(run.session, ((each.exchange, each.events) for each in recordings)))
     except OSError as error:
-        say(f"The cassette {safe_text(str(path))} cannot be written: {error.strerror}. {again}")
+        say(f"The cassette {name} cannot be written: {error.strerror}. {again}")
         return False
-    say(f"Written to {safe_text(str(path))}.")
+    say(f"Written to {name}.")
     return True

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -90,12 +90,14 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return wait_option(database_option(decorated))
 
 
-def joined_options(argument: str, make: Callable[..., Any], *options: Any) -> Decorator:
+def joined_options(
+    argument: str, make: Callable[..., Any], *options: Any, parameters: Collection[str] = ()
+) -> Decorator:
     """Return a decorator that adds options to a command, which gets one argument for them: what `make` makes of them.
 
-    The parameters of `make` are those of the options.
+    The options have these `parameters`; without any, those of `make`.
     """
-    names = inspect.signature(make).parameters
+    names = parameters or inspect.signature(make).parameters
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -123,19 +125,8 @@ def format_option(*names: str, variants: Sequence[str] = (), **meanings: str) ->
         default="table",
         help=f"table: for people; {forms}. {short} {'is' if len(names) == 1 else 'are'} short for it.",
     )
-
-    def decorate(function: Any) -> Any:
-        @wraps(function)
-        def command(*arguments: Any, format: str, **options: Any) -> Any:
-            short = {name: options.pop(name) for name in names}
-            return function(*arguments, format=_chosen(short, format), **options)
-
-        decorated: Any = command
-        for name in reversed(names):
-            decorated = flag(f"--{name}", hidden=True)(decorated)
-        return option(_schema_option(variants)(decorated))
-
-    return decorate
+    flags = [flag(f"--{name}", hidden=True) for name in names]
+    return joined_options("format", _chosen, option, _schema_option(variants), *flags, parameters=("format", *names))
 
 
 def json_options(json: str, jsonl: str) -> Decorator:
@@ -144,13 +135,8 @@ def json_options(json: str, jsonl: str) -> Decorator:
     The command gets `output`.
     """
 
-    return joined_options(
-        "output",
-        lambda json, jsonl: _chosen({"json": json, "jsonl": jsonl}),
-        flag("--json", help=json),
-        _schema_option(()),
-        flag("--jsonl", help=jsonl),
-    )
+    options = (flag("--json", help=json), _schema_option(()), flag("--jsonl", help=jsonl))
+    return joined_options("output", _chosen, *options, parameters=("json", "jsonl"))
 
 
 class Parsed(click.ParamType[T]):
@@ -192,7 +178,7 @@ class Setting(click.Option):
 setting = partial(click.option, cls=Setting)
 
 
-def _chosen(short: Mapping[str, bool], format: str | None = None) -> str:
+def _chosen(format: str | None = None, **short: bool) -> str:
     """Return the form that was asked for."""
     context = click.get_current_context()
     for place in _PLACES:

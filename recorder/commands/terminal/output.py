@@ -35,11 +35,6 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def can_redraw() -> bool:
-    """Return whether a progress bar can be drawn on stderr."""
-    return sys.stderr.isatty() and not is_dumb()
-
-
 def is_dumb() -> bool:
     """Return whether the terminal supports no attributes."""
     return os.environ.get("TERM") == "dumb"

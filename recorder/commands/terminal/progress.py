@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from recorder.commands.terminal.output import can_redraw
+from recorder.commands.terminal.output import is_dumb
 
 Update = Callable[..., None]
 """Move a bar, by arguments of `rich.progress.Progress.update`: completed, total, advance, description."""
@@ -15,7 +16,7 @@ Update = Callable[..., None]
 @contextmanager
 def progress_bar(description: str, total: float | None = None) -> Iterator[Update]:
     """Show a bar while the block runs, and remove it at the end. Without a `total` it moves, and says no share."""
-    if not can_redraw():
+    if is_dumb() or not sys.stderr.isatty():
         yield lambda **_: None
         return
     from rich.console import Console

@@ -67,10 +67,11 @@ class Table:
         for row in rows:
             self.write(row)
 
-    @property
-    def hidden(self) -> list[str]:
-        """Return the columns without room."""
-        return [column.name for n, column in enumerate(self._columns) if n not in self._widths]
+    def say_hidden(self, how: str) -> None:
+        """Print the columns without room, and `how` to get them."""
+        hidden = [column.name for n, column in enumerate(self._columns) if n not in self._widths]
+        if hidden:
+            echo(f"No room for {', '.join(hidden)}; {how}.")
 
     def write(self, row: Sequence[Any]) -> None:
         write_line(_line(self._columns, self._widths, [_plain(row[n]) for n in self._shown]))
@@ -82,13 +83,7 @@ def write_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], how: s
     table = Table(columns, list(islice(rows, SIZED_ROWS)))
     for row in rows:
         table.write(row)
-    say_hidden(table, how)
-
-
-def say_hidden(table: Table, how: str) -> None:
-    """Print the hidden columns, and `how` to get them."""
-    if table.hidden:
-        echo(f"No room for {', '.join(table.hidden)}; {how}.")
+    table.say_hidden(how)
 
 
 def fitted(columns: Sequence[Column], needed: Sequence[int], width: int | None) -> Widths:
