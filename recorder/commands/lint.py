@@ -78,7 +78,12 @@ def command(
     recorder lint --cassette *.sse.jsonl
     """
     if list == bool(subjects):
-        raise UsageError(_no_list(subjects[0]) if list else "Which SUBJECT? `recorder lint latest`, or a file.")
+        if not list:
+            raise UsageError("Which SUBJECT? `recorder lint latest`, or a file.")
+        raise UsageError(
+            f"--list names rules and judges nothing: leave {subjects[0]!r} away. --profile NAME gives those of one "
+            "profile."
+        )
     if list:
         _list_rules(profile, format)
         return
@@ -139,10 +144,6 @@ def _styled(line: str) -> str:
     if not line.startswith("   ") and severity in _COLORS:
         return f"  {click.style(line[2:9], fg=_COLORS[severity])}{line[9:]}"
     return line
-
-
-def _no_list(subject: str) -> str:
-    return f"--list names rules and judges nothing: leave {subject!r} away. --profile NAME gives those of one profile."
 
 
 def _list_rules(profile: Profile | None, format: str) -> None:

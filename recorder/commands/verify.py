@@ -239,7 +239,8 @@ def _read_manifest(path: Path) -> Marks:
 
 def _say_purged(runs: Sequence[_VerifyRun], marks: Marks) -> None:
     """Say which sessions a manifest has, of which a log has only the tombstone. No log can prove who wrote that."""
-    gone = [each for each in _all_sessions(runs) if _is_gone(each, marks)]
+    marked = [each for each in _all_sessions(runs) if isinstance(marks.get(each.session_id), Mark)]
+    gone = [each for each in marked if each.purged and not each.findings]
     purged = [each for each in gone if each.archived is None]
     if purged:
         count = counted(len(purged), "session")
@@ -251,10 +252,6 @@ def _say_purged(runs: Sequence[_VerifyRun], marks: Marks) -> None:
     if len(gone) > len(purged):
         count = counted(len(gone) - len(purged), "session")
         echo(f"Archived after the manifest, and not compared: {count}. Attach the archive, or verify it by itself.")
-
-
-def _is_gone(verified: SessionReport, marks: Marks) -> bool:
-    return isinstance(marks.get(verified.session_id), Mark) and verified.purged and not verified.findings
 
 
 _NAMED = 20  # purged sessions that are named: as many as are read

@@ -73,7 +73,8 @@ class DemoTransport(ReplayTransport):
 
     def __init__(self, recordings: Sequence[Recording], speed: float | None) -> None:
         super().__init__(Matcher(recordings, strict=False), speed=speed)
-        self._answers = [Answerable(question_of(request_of(each)), each) for each in recordings if _is_over_http(each)]
+        over_http = [each for each in recordings if not (is_connection(each) or is_turn(each))]
+        self._answers = [Answerable(question_of(request_of(each)), each) for each in over_http]
 
     async def handle_async_request(self, request: Request) -> Response:
         if _has_wrong_key(request):
@@ -89,7 +90,12 @@ class DemoTransport(ReplayTransport):
         if answer is None:
             message = f"The demo provider has no answer for {query.method} {query.target}."
             return whole(404, dialects.error_body(query.method, query.target, query.upstream, 404, message))
-        return await self.replay(request, _of_model(answer, question.model))
+        recorded, model = answer.recorded, answer.question.model
+        if model is not None and question.model is not None:
+            recorded = with_client_ids(
+                recorded, {model: question.model}
+            )  # a client may look for the name that it asks for
+        return await self.replay(request, recorded)
 
     def _most_alike(self, question: Question, keywords: Sequence[str]) -> Answerable | None:
         """Return the recorded answer for the first keyword that has one, else for a question without any."""
@@ -121,10 +127,6 @@ def question_of(request: MatchRequest) -> Question:
     )
 
 
-def _is_over_http(recorded: Recording) -> bool:
-    return not (is_connection(recorded) or is_turn(recorded))
-
-
 def _fits(recorded: Question, asked: Question) -> bool:
     return (
         recorded.place == asked.place
@@ -137,14 +139,6 @@ def _fits(recorded: Question, asked: Question) -> bool:
 def _distance(recorded: Question, asked: Question) -> tuple[int, int]:
     """Return what a recorded request has beside what is asked, which shows in its answer, and what it lacks."""
     return len(recorded.parameters - asked.parameters), len(asked.parameters - recorded.parameters)
-
-
-def _of_model(answer: Answerable, model: str | None) -> Recording:
-    """Return the answer as that of the model that the client asks for: a client may look for its name."""
-    recorded_model = answer.question.model
-    if recorded_model is None or model is None:
-        return answer.recorded
-    return with_client_ids(answer.recorded, {recorded_model: model})
 
 
 def _has_wrong_key(request: Request) -> bool:

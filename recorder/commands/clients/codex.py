@@ -121,7 +121,8 @@ def pointed(arguments: Sequence[str], environment: Mapping[str, str], doors: Doo
     found = override(provider, url, environment, websocket=doors.websocket)
     lacking = doors.recorded is not None and provider.key is not None and not environment.get(provider.key)
     variables = {provider.key: "none"} if lacking and provider.key else {}
-    at = _behind_settings(arguments)
+    # A setting that is added behind all others overrides them.
+    at = max((after for after, _ in _given(_options(arguments))), default=0)
     return Pointed([*arguments[:at], *found.as_options(), *arguments[at:]], {**found.variables, **variables})
 
 
@@ -338,11 +339,6 @@ def _given(words: Sequence[str]) -> Iterator[tuple[int, str]]:
                 yield at + 2, words[at + 1]
         elif match := _SETTING.fullmatch(word):
             yield at + 1, match["setting"]
-
-
-def _behind_settings(arguments: Sequence[str]) -> int:
-    """Return the index after all settings of a command line: a setting added there overrides the others."""
-    return max((at for at, _ in _given(_options(arguments))), default=0)
 
 
 def _options(arguments: Sequence[str]) -> Sequence[str]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import chain
 from pathlib import PurePath
 
@@ -60,16 +60,18 @@ KEYS_OF: Mapping[str, str] = {variable: BY_NAME[name].key_variable or "" for var
 
 CODEX = "codex"
 
-_OF_PACKAGES = frozenset({"-p", "--package", "-c", "--call", "-w", "--workspace"})
-_LAUNCHERS: Mapping[str, frozenset[str]] = {
+_OF_PACKAGES = {"-p", "--package", "-c", "--call", "-w", "--workspace"}
+_LAUNCHERS: Mapping[str, Set[str]] = {
     **dict.fromkeys(("npx", "pnpx", "bunx", "npm", "pnpm", "yarn", "bun"), _OF_PACKAGES),
-    "env": frozenset({"-u", "--unset", "-C", "--chdir"}),
-    "nice": frozenset({"-n", "--adjustment"}),
-    "timeout": frozenset({"-k", "--kill-after", "-s", "--signal"}),
-    **dict.fromkeys(("time", "nohup"), frozenset[str]()),
+    "env": {"-u", "--unset", "-C", "--chdir"},
+    "nice": {"-n", "--adjustment"},
+    "timeout": {"-k", "--kill-after", "-s", "--signal"},
+    "time": set(),
+    "nohup": set(),
 }
 """Programs that run another one, and which of their options have a value after them."""
-_RUNNING: Mapping[str, frozenset[str]] = dict.fromkeys(("npm", "pnpm", "yarn", "bun"), frozenset({"exec", "dlx", "x"}))
+_RUNNING = ("npm", "pnpm", "yarn", "bun")
+_TO_RUN = {"exec", "dlx", "x"}
 """What those of them have to be told that do other things too."""
 _OF_LAUNCHERS = re.compile(r"-.*|\w+=.*|[\d.]+[smhd]?", re.DOTALL)  # what stands between a launcher and its command
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -105,7 +107,7 @@ def _program_place(command: Sequence[str]) -> int | None:
         name = PurePath(word).name
         if launcher and _OF_LAUNCHERS.fullmatch(word):
             place += 2 if word in _LAUNCHERS[launcher] else 1
-        elif name in _LAUNCHERS and (name not in _RUNNING or {*command[place + 1 : place + 2]} & _RUNNING[name]):
+        elif name in _LAUNCHERS and (name not in _RUNNING or {*command[place + 1 : place + 2]} & _TO_RUN):
             launcher = name
             place += 2 if name in _RUNNING else 1
         else:

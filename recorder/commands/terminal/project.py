@@ -13,7 +13,7 @@ Rules of this file:
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,22 +25,22 @@ from recorder.program import load
 FORMS = frozenset({"format", "json", "jsonl", "csv", "raw", "wait"})
 """The options of any verb that a project's file may set: in which form it answers, and after what time."""
 
-ALLOWED: Mapping[str, frozenset[str]] = {
-    "serve": frozenset({"no-websocket", "max-body"}),
-    "run": frozenset({"speed", "strict", "no-websocket"}),
-    "sessions": frozenset({"limit", "model", "client", "status", "since", "until", "query", "probes", "columns"}),
-    "show": frozenset({"at", "at-event", "request"}),
-    "events": frozenset({"exchange", "limit"}),
-    "tail": frozenset({"session", "limit"}),
-    "mcp": frozenset({"max-answer"}),
-    "replay": frozenset({"speed", "exchange"}),
-    "mock": frozenset({"speed", "strict", "fault", "seed", "max-body"}),
-    "diff": frozenset({"only", "exact", "tolerance", "all", "stat"}),
-    "lint": frozenset({"profile", "list", "ignore", "fail-on"}),
-    "probe": frozenset({"only", "timeout", "dry-run", "ignore", "fail-on"}),
-    "usage": frozenset({"by", "cost", "since", "until"}),
-    "import": frozenset({"dialect"}),
-    "export": frozenset({"convention"}),
+ALLOWED: Mapping[str, Set[str]] = {
+    "serve": {"no-websocket", "max-body"},
+    "run": {"speed", "strict", "no-websocket"},
+    "sessions": {"limit", "model", "client", "status", "since", "until", "query", "probes", "columns"},
+    "show": {"at", "at-event", "request"},
+    "events": {"exchange", "limit"},
+    "tail": {"session", "limit"},
+    "mcp": {"max-answer"},
+    "replay": {"speed", "exchange"},
+    "mock": {"speed", "strict", "fault", "seed", "max-body"},
+    "diff": {"only", "exact", "tolerance", "all", "stat"},
+    "lint": {"profile", "list", "ignore", "fail-on"},
+    "probe": {"only", "timeout", "dry-run", "ignore", "fail-on"},
+    "usage": {"by", "cost", "since", "until"},
+    "import": {"dialect"},
+    "export": {"convention"},
 }
 """The further options of each verb that it may set. `db` is allowed too, where
 `recorder.commands.terminal.project_database` says so."""
@@ -48,7 +48,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {
 
 def is_allowed(verb: str, option: str) -> bool:
     """Return whether a project's file may set this option, spelled with dashes or not, to any value."""
-    return option.replace("_", "-") in FORMS | ALLOWED.get(verb, frozenset())
+    return option.replace("_", "-") in FORMS | ALLOWED.get(verb, set())
 
 
 def is_trusted(path: Path, content: bytes) -> bool:
