@@ -33,7 +33,7 @@ from recorder.store.maintain.verify.chain import ChainVerifier, LogFinding
 from recorder.store.queries.outlines import of_last_event
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions, tombstones
-from recorder.store.sql import FORMS, HAS_ENDED, of_exchange, struct_of
+from recorder.store.sql import FORMS, HAS_ENDED, of_exchange, of_session, struct_of
 from recorder.store.write.writer import Store
 
 PAGE_ROWS = 2_000
@@ -60,7 +60,7 @@ class Extent(msgspec.Struct, frozen=True):
     has_ended: bool = False
 
 
-_SESSION = select(sessions).where(sessions.c.session_id == bindparam("session_id"))
+_SESSION = select(sessions).where(of_session(sessions))
 _SESSION_IDS = select(sessions.c.session_id).order_by(sessions.c.session_id)
 _EXTENTS = (
     select(
@@ -69,7 +69,7 @@ _EXTENTS = (
         of_last_event("hash").label("last_hash"),
         HAS_ENDED.label("has_ended"),
     )
-    .where(exchanges.c.session_id == bindparam("session_id"))
+    .where(of_session(exchanges))
     .order_by(exchanges.c.exchange_id)
 )
 _EVENTS = (

@@ -93,8 +93,8 @@ def rekey(database: Database, requests: Sequence[RepeatedCalls]) -> None:
             continue
         calls = [_Call(*row) for row in database.ask(_CALLS, values)]
         for call, key in _keys(repeated, calls):
-            ids = {"session_id": repeated.session_id, "exchange_id": str(call.exchange_id)}
-            database.run(_SET_KEY, {**ids, "of_item": call.item, "key": key})
+            of_call = {"exchange_id": str(call.exchange_id), "of_item": call.item, "key": key}
+            database.run(_SET_KEY, {**values, **of_call})
 
 
 def later_requests(items: Iterable[ItemRow], later: list[Key]) -> Asking:
@@ -107,8 +107,8 @@ def later_requests(items: Iterable[ItemRow], later: list[Key]) -> Asking:
 
 
 def _values(repeated: RepeatedCalls) -> dict[str, Any]:
-    ids = {"session_id": repeated.session_id, "exchange_id": repeated.exchange_id}
-    return {**ids, "id": storable(repeated.last_id)}
+    id = storable(repeated.last_id)
+    return {"session_id": repeated.session_id, "exchange_id": repeated.exchange_id, "id": id}
 
 
 def _keys(repeated: RepeatedCalls, calls: Iterable[_Call]) -> list[tuple[_Call, str]]:

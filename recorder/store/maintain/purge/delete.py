@@ -40,11 +40,11 @@ from recorder.store.schema import (
     tombstones,
 )
 from recorder.store.search import INDEXES
-from recorder.store.sql import Contains, Statement, constant, has_ended
+from recorder.store.sql import Contains, Statement, constant, has_ended, of_session
 from recorder.store.write.projector import attempt, of_each
 from recorder.store.write.writer import Store
 
-_EXISTS = Statement(select(sessions.c.session_id).where(sessions.c.session_id == bindparam("session_id")))
+_EXISTS = Statement(select(sessions.c.session_id).where(of_session(sessions)))
 _EXCHANGES = Statement(
     f"SELECT exchange_id, recorder_id, {has_ended('x')}, (SELECT hash FROM events AS e "
     "WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id "
@@ -53,18 +53,15 @@ _EXCHANGES = Statement(
 )
 _RECORDERS = Statement(select(ingest_offsets.c.recorder_id))
 _EVENTS = Statement(
-    select(func.count(), func.coalesce(func.sum(func.length(events.c.raw)), constant(0))).where(
-        events.c.session_id == bindparam("session_id")
-    )
+    select(func.count(), func.coalesce(func.sum(func.length(events.c.raw)), constant(0))).where(of_session(events))
 )
 _BURY = Statement(insert(tombstones))
 _UNINDEX = of_each("remove_session")
 _DELETES = [
-    Statement(delete(table).where(table.c.session_id == bindparam("session_id")))
-    for table in (*tables_of.values(), dead_letters, export_cursors)
+    Statement(delete(table).where(of_session(table))) for table in (*tables_of.values(), dead_letters, export_cursors)
 ]
 _GONE = select(tombstones)
-_GONE_SESSION = Statement(_GONE.where(tombstones.c.session_id == bindparam("session_id")))
+_GONE_SESSION = Statement(_GONE.where(of_session(tombstones)))
 _NAMING = Statement(_GONE.where(Contains(tombstones.c.counts, bindparam("recorder_id", type_=Text))))
 
 Ask = Callable[[Statement, Mapping[str, str]], Iterable[Sequence[Any]]]
