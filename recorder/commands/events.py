@@ -78,10 +78,8 @@ async def command(
             await _write_bodies(events)
         elif format != "table":
             await _write_json(events, format)
-        elif follow:
-            await _write_growing_table(events)
         else:
-            await _write_table(events)
+            await _write_table(events, is_growing=follow)
 
 
 async def _first(limit: int, events: AsyncIterator[NumberedEvent]) -> AsyncIterator[NumberedEvent]:
@@ -125,9 +123,14 @@ async def _write_json(events: AsyncIterator[NumberedEvent], format: str) -> None
     out.close()
 
 
-async def _write_table(events: AsyncIterator[NumberedEvent]) -> None:
-    """Write a table as wide as its first rows need; the others are written as they are read."""
+async def _write_table(events: AsyncIterator[NumberedEvent], *, is_growing: bool) -> None:
+    """Write a table as wide as its first rows need; the others are written as they are read. One that grows has the
+    usual widths.
+    """
     cells, table = _Cells(), None
+    if is_growing:
+        table = Table(_COLUMNS, None)
+        table.say_hidden(HIDDEN)
     sample: list[tuple[object, ...]] = []
     sampled_bytes = 0
     async for numbered in events:
@@ -138,14 +141,8 @@ async def _write_table(events: AsyncIterator[NumberedEvent]) -> None:
         sampled_bytes += len(numbered.event.raw)
         if len(sample) == SIZED_ROWS or sampled_bytes > SAMPLED_BYTES:
             table = Table(_COLUMNS, sample)
-    (table or Table(_COLUMNS, sample)).say_hidden(HIDDEN)
-
-
-async def _write_growing_table(events: AsyncIterator[NumberedEvent]) -> None:
-    cells, table = _Cells(), Table(_COLUMNS, None)
-    table.say_hidden(HIDDEN)
-    async for numbered in events:
-        table.write(cells.of(numbered))
+    if not is_growing:
+        (table or Table(_COLUMNS, sample)).say_hidden(HIDDEN)
 
 
 class _Cells:

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
@@ -219,23 +219,23 @@ async def _send(database: URL, name: str, plan: Plan, network: Network) -> list[
     async with recording(database, [plan.upstream], ending=Ending(DRAIN_S), network=network) as proxy:
         async with listening(proxy) as base:
             settings = ProbeSettings(f"{base}/s/{name}", plan.key or NO_KEY, plan.model, plan.silence_s)
-            return await send_all(plan.api, plan.cases, settings, _Progress().report)
+            return await send_all(plan.api, plan.cases, settings, _reporter())
 
 
-class _Progress:
-    """The lines on stderr that say how far it is."""
+def _reporter() -> Callable[[Sent], None]:
+    """Return what says on stderr how a request went. It raises `RecorderError` at the first without a gateway."""
+    is_first = True
 
-    def __init__(self) -> None:
-        self._count = 0
-
-    def report(self, sent: Sent) -> None:
-        """Say how a request went. Raises `RecorderError` if it was the first, and there is no gateway."""
-        self._count += 1
-        if self._count == 1 and (message := _unreachable(sent)):
+    def report(sent: Sent) -> None:
+        nonlocal is_first
+        if is_first and (message := _unreachable(sent)):
             raise RecorderError(message)
+        is_first = False
         step = f", request {sent.number}" if len(sent.case.steps) > 1 else ""
         ended = sent.trouble or f"status {sent.status}"
         echo(f"  {sent.case.name} {sent.mode}{step}: {ended}, {len(sent.body):,} bytes in {sent.seconds:.1f} s")
+
+    return report
 
 
 def _unreachable(sent: Sent) -> str | None:

@@ -16,7 +16,7 @@ import click
 from click.core import ParameterSource
 
 from recorder.cassettes import SUFFIX
-from recorder.commands.clients import child, gemini
+from recorder.commands.clients import child
 from recorder.commands.clients.codex import Doors, named, pointed
 from recorder.commands.clients.files import FILES
 from recorder.commands.clients.presets import (
@@ -30,6 +30,7 @@ from recorder.commands.clients.presets import (
     keys_of,
     of_companies,
     program,
+    refuse_undecided,
 )
 from recorder.commands.clients.shim import codex_provider, codex_providers, read, shim
 from recorder.commands.replay import speed_option
@@ -146,7 +147,7 @@ def command(
     _refuse_name(cassette)
     if (code := child.refusal(words, os.environ)) is not None:
         sys.exit(code)
-    gemini.refuse_undecided(words, os.environ)
+    refuse_undecided(words, os.environ)
     if replay is not None and then is None:
         names, _ = named((), (), codex_providers(words))
         options: dict[str, Any] = {"strict": strict, "allow_network": allow_network, "websocket": not no_websocket}

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from itertools import chain
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
+from recorder.errors import UsageError
 from recorder.wire.providers import BY_NAME, PROVIDERS
 
 _SDKS = [provider.environment for provider in PROVIDERS if provider.is_default]
@@ -169,3 +172,45 @@ def program(command: Sequence[str]) -> str:
     """Return the name of the program that a command line runs, after those that only launch it."""
     name = PurePath(command[_program_place(command) or 0]).name
     return name.partition("@")[0] or name  # of a package, without its version
+
+
+# -- Gemini CLI
+#
+# Where its settings name no method of login, `GOOGLE_GEMINI_BASE_URL` has it take one that it refuses
+# itself ("Invalid auth method selected."), and no variable or argument chooses another (0.61). Settings
+# of the system would do, but their folder must be that of root.
+
+LOGIN = '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'
+
+_GEMINI_NAMES = re.compile(r"gemini(?:\.js)?|@google/gemini-cli(?:@[\w.-]+)?")
+_LOGIN_DECIDED = re.compile(r'"selectedType"\s*:\s*"[^"]|"useExternal"\s*:\s*true')  # of JSON with comments
+_LOGIN_DECIDING = ("GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI")
+_SETTINGS_OF_USER = ".gemini/settings.json"  # at home, and in the folder of a project
+_SETTINGS_OF_SYSTEM = (
+    f"{'/Library/Application Support/GeminiCli' if sys.platform == 'darwin' else '/etc/gemini-cli'}/settings.json"
+)
+_ASKS_NOBODY = frozenset({"--version", "-v", "--help", "-h", "mcp", "extensions", "skills", "hooks"})
+
+
+def refuse_undecided(command: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Raise `UsageError` with the setting that is missing, if a command is Gemini CLI and would end without it."""
+    place = arguments_of(_GEMINI_NAMES, command)
+    if place is None or any(word in _ASKS_NOBODY for word in command[place : place + 1]):
+        return
+    environment = assigned(command[:place], environment)
+    if any(environment.get(name) == "true" for name in _LOGIN_DECIDING):
+        return
+    user = Path(environment.get("GEMINI_CLI_HOME") or Path.home(), _SETTINGS_OF_USER)
+    system = Path(environment.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH") or _SETTINGS_OF_SYSTEM)
+    defaults = Path(environment.get("GEMINI_CLI_SYSTEM_DEFAULTS_PATH") or system.with_name("system-defaults.json"))
+    if not any(map(_has_login, (user, Path(_SETTINGS_OF_USER), system, defaults))):
+        raise UsageError(
+            f"Gemini CLI uses another address only if its settings name a login method: put {LOGIN} into {user}, "
+            "and its key into GEMINI_API_KEY."
+        )
+
+
+def _has_login(path: Path) -> bool:
+    with suppress(OSError):
+        return _LOGIN_DECIDED.search(path.read_text(errors="replace")) is not None
+    return False

@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 
 from recorder.commands import run as module
-from recorder.commands.clients.gemini import SETTING, refuse_undecided
-from recorder.commands.clients.presets import BASES, assigned, codex_place, keys_of, of_companies, program
+from recorder.commands.clients.presets import (
+    BASES,
+    LOGIN,
+    assigned,
+    codex_place,
+    keys_of,
+    of_companies,
+    program,
+    refuse_undecided,
+)
 from recorder.commands.clients.presets import environment as pointed
 from recorder.commands.serving.network import network_of
 from recorder.commands.serving.recording import departures
@@ -37,7 +45,7 @@ def test_gemini_is_not_started_to_fail_for_want_of_a_setting(tmp_path: Path, com
     refuse_undecided(command, {**home, "GOOGLE_GENAI_USE_GCA": "true"})
     refuse_undecided(("env", "GOOGLE_GENAI_USE_GCA=true", *command), home)
     (tmp_path / ".gemini").mkdir()
-    (tmp_path / ".gemini" / "settings.json").write_text(f"// mine\n{SETTING}")
+    (tmp_path / ".gemini" / "settings.json").write_text(f"// mine\n{LOGIN}")
     refuse_undecided(command, home)
 
 
