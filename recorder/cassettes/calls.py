@@ -174,9 +174,13 @@ class ImportedCall(NamedTuple):
     def events(self) -> int:
         return sum(1 for _ in self.pieces)
 
-    def chunks(self) -> Iterable[Piece]:
-        """Return the response body in the pieces that have a record each."""
-        return self.pieces
+    def chunks(self) -> Iterator[Entry]:
+        """Yield the records of the response body."""
+        for t_ns, piece in self.pieces:
+            yield Entry(Mark.CHUNK, t_ns, piece)
+
+    def exchange_id(self, names: Names) -> str:
+        return names.new_id()
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield its records."""
@@ -191,14 +195,14 @@ class ImportedCall(NamedTuple):
         if self.missing_response is not None:
             yield Entry(Mark.GAP, self.head_ns, _gap_of(Mark.CHUNK, self.head_ns, self.missing_response))
         end_ns = self.end_ns
-        for t_ns, piece in self.chunks():
-            end_ns = max(end_ns, t_ns)
-            yield Entry(Mark.CHUNK, t_ns, piece)
+        for chunk in self.chunks():
+            end_ns = max(end_ns, chunk.t_ns)
+            yield chunk
         yield Entry(Mark.END, end_ns, redact_record(self.end))
 
     def _head(self, session: Session, names: Names) -> RequestHead:
         return RequestHead(
-            exchange_id=names.new_id(),
+            exchange_id=self.exchange_id(names),
             session_id=session.session_id,
             started_ns=self.started_ns,
             method=self.method,
@@ -221,12 +225,12 @@ def imported_session(name: str, names: Names) -> Session:
 class ImportedFile:
     """A file of another program, checked: a `Cassette` of calls and connections."""
 
-    def __init__(self, calls: Iterable[ImportedExchange], nothing: str, budget: BodyBudget | None = None) -> None:
+    def __init__(self, calls: Iterable[ImportedCall], nothing: str, budget: BodyBudget | None = None) -> None:
         """Hold the calls of a file, as far as their bodies have room in a budget. Raise `RecorderError`; `nothing` says
         that there are none.
         """
         self.events = 0
-        self._calls: list[ImportedExchange] = []
+        self._calls: list[ImportedCall] = []
         budget = budget or BodyBudget()
         for each in calls:
             budget.take(each.size_bytes)
@@ -250,10 +254,10 @@ NOT_TEXT = "its method, path or error has characters that are not text"
 class DecodedCall(ImportedCall):
     """A call whose events are not told apart by time: one of them may have several records."""
 
-    def chunks(self) -> Iterator[Piece]:
+    def chunks(self) -> Iterator[Entry]:
         for t_ns, piece in self.pieces:
             for block in in_blocks(piece):
-                yield t_ns, block
+                yield Entry(Mark.CHUNK, t_ns, block)
 
 
 def framed(line: bytes, dialect: str) -> bytes:
@@ -299,81 +303,47 @@ def journal_ns(seconds: float) -> int:
     return round(max(0.0, min(seconds, SECONDS_LIMIT)) * 1e6) * 1000
 
 
+MASKED = 0x80  # of the second byte of a frame: only those of a client are, RFC 6455 section 5.1
 NO_MASK = bytes(4)  # the frame of a client must be masked; this key leaves the payload as it is
 
 _EXTENSIONS = "sec-websocket-extensions"  # the messages are stored without their compression
 _KEY, _ACCEPT = "sec-websocket-key", "sec-websocket-accept"
 
 
-class TimedMessage(NamedTuple):
-    """A message, and when it came, in nanoseconds since its connection began."""
-
-    t_ns: int
-    mark: Mark
-    frame: bytes
-
-
-def message_of(side: Side, t_ns: int, payload: bytes, opcode: Opcode = "text") -> TimedMessage:
-    """Return a message. Raises `ValueError` if it is longer than a recorder takes."""
+def message_of(side: Side, t_ns: int, payload: bytes, opcode: Opcode = "text") -> Piece:
+    """Return a message as a frame. Raises `ValueError` if it is longer than a recorder takes."""
     if len(payload) > MESSAGE_LIMIT:
         raise ValueError(f"a message over WebSocket has over {MESSAGE_LIMIT >> 20} MiB")
-    if side == "client":
-        return TimedMessage(t_ns, Mark.CLIENT_CHUNK, encode_frame(opcode, payload, mask=NO_MASK))
-    return TimedMessage(t_ns, Mark.CHUNK, encode_frame(opcode, payload))
+    return t_ns, encode_frame(opcode, payload, mask=NO_MASK if side == "client" else None)
 
 
 SWITCHING = ResponseHead(SWITCHED, "Switching Protocols", [])
 
 
-class ImportedConnection(NamedTuple):
-    """A connection as a recorder would have recorded it."""
+class ImportedConnection(ImportedCall):
+    """A connection as a recorder would have recorded it. Its pieces are frames, of both sides."""
 
-    target: str
-    headers: list[Header]
-    pieces: Sequence[TimedMessage]
-    response: ResponseHead = SWITCHING
-    end: ExchangeEnd = ExchangeEnd("eof")
-    started_ns: int = 0
-    head_ns: int = 0
-    end_ns: int = 0  # it does not end before its last message
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(len(each.frame) for each in self.pieces)
-
-    @property
-    def events(self) -> int:
-        return len(self.pieces)
-
-    def entries(self, session: Session, names: Names) -> Iterator[Entry]:
-        """Yield its records."""
+    @classmethod
+    def of(
+        cls, target: str, headers: list[Header], frames: list[Piece], response: ResponseHead = SWITCHING, **known: Any
+    ) -> ImportedConnection:
+        """Return a connection; `known` are further fields of a call."""
         # A key without its answer is left out: nothing can be checked with it.
-        is_answered = any(name.lower() == _ACCEPT for name, _ in self.response.headers)
+        is_answered = any(name.lower() == _ACCEPT for name, _ in response.headers)
         untrue = {_EXTENSIONS} if is_answered else {_EXTENSIONS, _KEY}
-        head = self._head(session, names, _upgraded(self.headers, untrue))
-        response = replace(self.response, headers=_upgraded(self.response.headers, untrue))
-        yield Entry(Mark.REQUEST, 0, redact_record(head))
-        yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=True)))
-        yield Entry(Mark.RESPONSE, self.head_ns, redact_record(response))
-        end_ns = self.end_ns
-        for t_ns, mark, frame in self.pieces:
-            end_ns = max(end_ns, t_ns)
-            for block in in_blocks(frame):
-                yield Entry(mark, t_ns, block)
-        yield Entry(Mark.END, end_ns, redact_record(self.end))
+        response = replace(response, headers=_upgraded(response.headers, untrue))
+        upstream = by_path("POST", target.partition("?")[0]).upstream
+        return cls("GET", target, _upgraded(headers, untrue), b"", response, frames, upstream=upstream, **known)
 
-    def _head(self, session: Session, names: Names, headers: list[Header]) -> RequestHead:
-        """Return the request. Its turns have their ids from its own, and are to sort right behind it."""
-        return RequestHead(
-            exchange_id=turn_id(names.new_id(), 0),
-            session_id=session.session_id,
-            started_ns=self.started_ns,
-            method="GET",
-            target=redact_target(self.target),
-            upstream=by_path("POST", self.target.partition("?")[0]).upstream,
-            headers=headers,
-            imported=Imported(session),
-        )
+    def chunks(self) -> Iterator[Entry]:
+        for t_ns, frame in self.pieces:
+            is_of_client = frame[1] & MASKED
+            for block in in_blocks(frame):
+                yield Entry(Mark.CLIENT_CHUNK if is_of_client else Mark.CHUNK, t_ns, block)
+
+    def exchange_id(self, names: Names) -> str:
+        """Return an id right behind which the ids of its turns sort."""
+        return turn_id(names.new_id(), 0)
 
 
 def _upgraded(given: Sequence[Header], untrue: set[str]) -> list[Header]:
@@ -384,6 +354,3 @@ def _upgraded(given: Sequence[Header], untrue: set[str]) -> list[Header]:
     names = {name.lower() for name, _ in kept}
     needed = [each for each in (("connection", "Upgrade"), ("upgrade", PROTOCOL)) if each[0] not in names]
     return [*needed, *kept]
-
-
-ImportedExchange = ImportedCall | ImportedConnection

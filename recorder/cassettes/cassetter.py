@@ -24,7 +24,7 @@ from recorder.cassettes.calls import (
     ImportedCall,
     ImportedConnection,
     ImportedFile,
-    TimedMessage,
+    Piece,
     check_storable,
     read_whole,
     target_of,
@@ -43,7 +43,6 @@ from recorder.cassettes.vcr.reader import (
 )
 from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, as_bytes, as_text, read_yaml
 from recorder.errors import RecorderError
-from recorder.journal.format import Mark
 from recorder.wire.websocket import CONTROL_LIMIT, MESSAGE_LIMIT, encode_frame
 
 VERSION = 1
@@ -125,7 +124,7 @@ class Cassetter(ImportedFile):
         budget = BodyBudget()
         given = list(_interactions(stored))
         read = calls(enumerate((interaction for interaction, _ in given), 1), "cassetter", budget)
-        found: list[tuple[int, ImportedCall | ImportedConnection]] = []
+        found: list[tuple[int, ImportedCall]] = []
         for (_, ended_ns), (_, call) in zip(given, read, strict=True):
             found.append((ended_ns, call))
         found += _connections(stored, budget)
@@ -190,16 +189,15 @@ def _connection(given: _StoredConnection) -> ImportedConnection:
     """Raises `ValueError`. The answer of a connection was not stored."""
     check_storable(NOT_TEXT, given.uri)
     headers = vcr_headers(given.headers)
-    pieces, at_ns = list[TimedMessage](), 0
+    pieces, at_ns = list[Piece](), 0
     for frame in given.frames:
         at_ns = max(at_ns, frame.offset_ms * 10**6)
         payload, mask = _bytes(frame.body.type, frame.body.content), NO_MASK if frame.direction == "send" else None
         if len(payload) > (MESSAGE_LIMIT if frame.frame_type != "close" else CONTROL_LIMIT):
             raise ValueError(f"a {frame.frame_type} frame has {len(payload):,} bytes, more than any recorder takes")
-        mark = Mark.CHUNK if mask is None else Mark.CLIENT_CHUNK
-        pieces.append(TimedMessage(at_ns, mark, encode_frame(frame.frame_type, payload, mask=mask)))
+        pieces.append((at_ns, encode_frame(frame.frame_type, payload, mask=mask)))
     sent = [*missing_host(given.uri, headers), *headers]
-    return ImportedConnection(target_of(given.uri), sent, pieces, end_ns=at_ns)
+    return ImportedConnection.of(target_of(given.uri), sent, pieces, end_ns=at_ns)
 
 
 def _bytes(type: _BodyType, content: Any) -> bytes:

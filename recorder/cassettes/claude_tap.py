@@ -21,6 +21,7 @@ from recorder.cassettes.calls import (
     NOT_TEXT,
     BodyBudget,
     DecodedCall,
+    ImportedCall,
     ImportedConnection,
     ImportedFile,
     block,
@@ -94,9 +95,6 @@ class _TapRecord(msgspec.Struct, frozen=True):
         return began_ns
 
 
-_TapCall = DecodedCall | ImportedConnection
-
-
 class ClaudeTap(ImportedFile):
     """A trace of claude-tap, checked."""
 
@@ -108,13 +106,13 @@ class ClaudeTap(ImportedFile):
         super().__init__(calls, "there is no record of claude-tap in it", budget)
 
 
-def _lines(data: bytes) -> Iterator[_TapCall]:
+def _lines(data: bytes) -> Iterator[ImportedCall]:
     for number, line in enumerate(data.splitlines(), 1):
         if line.strip():
             yield _call(decoded_or_none(check_values(line)), f"line {number}")
 
 
-def _bundle(data: bytes, budget: BodyBudget) -> Iterator[_TapCall]:
+def _bundle(data: bytes, budget: BodyBudget) -> Iterator[ImportedCall]:
     document = object_(decoded_or_none(check_values(data)))
     marker, records, blobs = map(document.get, (BUNDLE, "records", "blobs"))
     if not isinstance(records, list) or not isinstance(blobs, dict):
@@ -177,7 +175,7 @@ def _followed(given: Any, blobs: _Blobs, place: str, budget: BodyBudget) -> Any:
     return blobs.value(object_(reference).get("hash"), place, budget)
 
 
-def _call(record: Any, place: str) -> _TapCall:
+def _call(record: Any, place: str) -> ImportedCall:
     """Raises `RecorderError`."""
     with refusing(f"{place} is not a call that claude-tap recorded"):
         read = msgspec.convert(record, _TapRecord)
@@ -189,7 +187,7 @@ def _connection(record: _TapRecord) -> ImportedConnection:
     request, end_ns = record.request, record.duration_ns
     sent = [message_of("client", 0, _message(each)) for each in request.ws_events]
     came = [message_of("server", end_ns, _message(each)) for each in record.response.ws_events]
-    return ImportedConnection(
+    return ImportedConnection.of(
         target_of(request.path),
         header_list(request.headers, **_host(record)),
         [*sent, *came],

@@ -22,7 +22,7 @@ from recorder.cassettes.calls import (
     ImportedCall,
     ImportedConnection,
     ImportedFile,
-    TimedMessage,
+    Piece,
     check_values,
     from_base64,
     in_blocks,
@@ -100,7 +100,7 @@ class WebSocketMessage(msgspec.Struct, frozen=True):
     time: float | None = None  # seconds since the epoch
 
 
-def read_message(message: WebSocketMessage, t_ns: int) -> TimedMessage | None:
+def read_message(message: WebSocketMessage, t_ns: int) -> Piece | None:
     """Return a message as a frame; None for an error. Raises `ValueError` if its base64 is none, or it is too long."""
     if message.type == "error":
         return None
@@ -168,7 +168,7 @@ def _times(call: _Call) -> tuple[int, int, int]:
     return nanoseconds(call.started), head_ns, max(head_ns, _ns((call.time or 0.0) * 1e6))
 
 
-def _read(call: _Call) -> ImportedCall | ImportedConnection:
+def _read(call: _Call) -> ImportedCall:
     return _connection(call) if call.is_websocket else _exchange(call)
 
 
@@ -183,15 +183,15 @@ def _connection(call: _Call) -> ImportedConnection:
             at_ns = max(at_ns, _ns(each.time * 1e9 - started_ns))
         read.append(read_message(each, at_ns))
     error = next((each.data for each in given if each.type == "error"), None)
-    return ImportedConnection(
+    return ImportedConnection.of(
         target_of(call.request.url),
         _headers(call.request.headers),
         [each for each in read if each is not None],
         ResponseHead(answer.status, answer.reason, _headers(answer.headers)),
-        _end(answer) if error is None else ExchangeEnd("upstream_reset", error),
-        started_ns,
-        head_ns,
-        end_ns,
+        end=_end(answer) if error is None else ExchangeEnd("upstream_reset", error),
+        started_ns=started_ns,
+        head_ns=head_ns,
+        end_ns=end_ns,
     )
 
 
