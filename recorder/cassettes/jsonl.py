@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 import msgspec
+from msgspec.structs import replace
 
 from recorder.cassettes import Entry, Names
 from recorder.errors import RecorderError
@@ -39,7 +40,7 @@ class RowsFile:
     def session(self, name: str, names: Names) -> Session:
         """Return the session that was recorded, with a new id."""
         fresh = {"session_id": names.new_id(), "name": name, "source": "import", "origin": "import"}
-        return msgspec.structs.replace(self._recorded, **fresh)
+        return replace(self._recorded, **fresh)
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield the exchanges of the file, with new ids; a chunk is an event."""
@@ -176,6 +177,6 @@ class FreshIds:
         place = record.websocket
         if not isinstance(place, WebSocketTurn) or place.connection not in self._ids:
             return event
-        place = msgspec.structs.replace(place, connection=self._ids[place.connection])
-        raw = msgspec.json.encode(msgspec.structs.replace(record, websocket=place))
-        return msgspec.structs.replace(event, raw=raw)
+        place = replace(place, connection=self._ids[place.connection])
+        raw = msgspec.json.encode(replace(record, websocket=place))
+        return replace(event, raw=raw)

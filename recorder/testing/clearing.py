@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 import msgspec
+from msgspec.structs import replace
 
 from recorder.cassettes.sse_jsonl.lines import header_line
 from recorder.cassettes.sse_jsonl.writer import exchange_lines, form_of, usual_keys, without_spans
@@ -187,22 +188,22 @@ def _redact_request(
         private.add(line, value)
     if found:
         of_request = _request_events(of_request, record, cleared, as_sent=cleared.body == body)
-    return msgspec.structs.replace(exchange, target=cleared.target), [*of_request, *rest]
+    return replace(exchange, target=cleared.target), [*of_request, *rest]
 
 
 def _request_events(
     events: Sequence[Event], record: RequestRecord, cleared: MatchRequest, *, as_sent: bool
 ) -> list[Event]:
     """Return the events of a redacted request. A body that was changed is not coded."""
-    record = msgspec.structs.replace(record, target=cleared.target, headers=cleared.headers)
+    record = replace(record, target=cleared.target, headers=cleared.headers)
     if as_sent:
         return [_with(events[0], record), *events[1:]]
     size, digest = len(cleared.body), sha256(cleared.body).hexdigest()
     headers = [each for each in cleared.headers if each[0].lower() != "content-encoding"]
     sums = {"wire_bytes": size, "body_bytes": size, "wire_sha256": digest}
     parts = [cleared.body[at : at + FRAME_LIMIT] for at in range(0, size, FRAME_LIMIT)]
-    body = [msgspec.structs.replace(events[1], raw=part) for part in parts]
-    return [_with(events[0], msgspec.structs.replace(record, headers=headers, **sums)), *body]
+    body = [replace(events[1], raw=part) for part in parts]
+    return [_with(events[0], replace(record, headers=headers, **sums)), *body]
 
 
 def _response_head(event: Event, redactions: Redactions, private: PrivateValues) -> Event:
@@ -212,19 +213,17 @@ def _response_head(event: Event, redactions: Redactions, private: PrivateValues)
     headers, found = redactions.values(head.headers)
     for line, value in found:
         private.add(line, value)
-    return _with(event, msgspec.structs.replace(head, headers=headers)) if found else event
+    return _with(event, replace(head, headers=headers)) if found else event
 
 
 def _redact_response(exchange: Exchange, events: Sequence[Event], private: PrivateValues) -> Rows:
     """Replace the private values that a response repeats, and leave out the columns that have one."""
     columns = {name: text for name, text in msgspec.structs.asdict(exchange).items() if name in _COLUMNS}
-    exchange = msgspec.structs.replace(
-        exchange, **{name: None for name, text in columns.items() if text and private.is_part(text)}
-    )
+    exchange = replace(exchange, **{name: None for name, text in columns.items() if text and private.is_part(text)})
     pieces = [event.raw for event in events if event.kind in BODY_KINDS]
     if spans := private.echoes(b"".join(pieces)):
         events = without_spans(events, spans, partial(usual_keys, exchange, form_of(events)))
-    return exchange, [msgspec.structs.replace(event, pos=pos) for pos, event in enumerate(events)]
+    return exchange, [replace(event, pos=pos) for pos, event in enumerate(events)]
 
 
 def _check(number: int, exchange: Exchange, events: Sequence[Event], private: PrivateValues) -> None:
@@ -260,4 +259,4 @@ def _refused(number: int, exchange: Exchange, why: str, what_to_do: str) -> Reco
 
 
 def _with(event: Event, record: msgspec.Struct) -> Event:
-    return msgspec.structs.replace(event, raw=msgspec.json.encode(record))
+    return replace(event, raw=msgspec.json.encode(record))

@@ -28,7 +28,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import quote_plus, unquote, unquote_plus
 
-import msgspec
+from msgspec.structs import replace
 
 from recorder.errors import UsageError
 from recorder.model.payloads import Header, header
@@ -222,20 +222,20 @@ class Redactions:
             return self.cleared(request)[0]
         except UnreadableError:
             body = REDACTED.encode() if seems_json(request.body) else request.body
-            return msgspec.structs.replace(self._cleared_head(request)[0], body=body)
+            return replace(self._cleared_head(request)[0], body=body)
 
     def recording(self, recording: Recording) -> Recording:
         """Return a recording as it is matched."""
         request = self.request(request_of(recording))
-        head = msgspec.structs.replace(recording.request, target=request.target, headers=request.headers)
-        return msgspec.structs.replace(recording, request=head, request_body=request.body)
+        head = replace(recording.request, target=request.target, headers=request.headers)
+        return replace(recording, request=head, request_body=request.body)
 
     def cleared(self, request: MatchRequest) -> tuple[MatchRequest, Found]:
         """Return a request as it is written, and what was taken out of it. Raises `UnreadableError`."""
         head, found = self._cleared_head(request)
         body, taken = without(request.body, header(request.headers, "content-type"), self._paths)
         found += [(f"fields:{self._fields[number]}", value) for number, value in taken]
-        return msgspec.structs.replace(head, body=body), found
+        return replace(head, body=body), found
 
     def values(self, headers: list[Header]) -> tuple[list[Header], Found]:
         """Return headers as they are written, and what was taken out of them."""
@@ -254,7 +254,7 @@ class Redactions:
         headers, found = self.values(request.headers)
         path, mark, query = request.target.partition("?")
         parameters = [self._parameter(given, found) for given in re.split("([&;])", query)]
-        return msgspec.structs.replace(request, target=path + mark + "".join(parameters), headers=headers), found
+        return replace(request, target=path + mark + "".join(parameters), headers=headers), found
 
     def _parameter(self, given: str, found: Found) -> str:
         name, equals, value = given.partition("=")
