@@ -4,7 +4,8 @@ Where the path has turns, each request message is answered by itself, whatever c
 (`recorder.replay.websocket.turns`). A handshake that was refused when it was recorded is refused again.
 
 Elsewhere (Realtime, Gemini Live) the handshake is matched, and its connection is played back whole: the server's
-messages, each after the client's that came before it. What the client sends is counted, not compared: the first message of the server that came behind the client's third one comes behind the third one again, as long after it.
+messages, each after the client's that came before it. What the client sends is counted, not compared: the first message
+of the server that came behind the client's third one comes behind the third one again, as long after it.
 """
 
 from __future__ import annotations
