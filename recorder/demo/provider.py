@@ -94,7 +94,7 @@ class DemoTransport(ReplayTransport):
         if model is not None and question.model is not None:
             recorded = with_client_ids(
                 recorded, {model: question.model}
-            )  # a client may look for the name that it asks for
+            )
         return await self.replay(request, recorded)
 
     def _most_alike(self, question: Question, keywords: Sequence[str]) -> Answerable | None:

@@ -36,7 +36,7 @@ from recorder.model.facts import (
 )
 from recorder.model.text import STORABLE_LIMIT
 from recorder.projections.fold import Folding, Rows
-from recorder.projections.item import ItemFact, Text
+from recorder.projections.item import Text
 from recorder.projections.rows import ExchangeRow, ItemRow, TimingRow
 from recorder.projections.timing import RunningGaps
 from recorder.store.queries.session_document import (
@@ -64,9 +64,9 @@ _PLACES: Mapping[tuple[str, str], str] = {
 }
 """The member of an item's document that has the parts of a field as one text, by the kind of the item."""
 
-
-_OF_ITEM = (TextFinished, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded)
 _OF_PARTS: Mapping[str, tuple[type[Fact], ...]] = {
+    "text": (TextAdded,),
+    "item": (TextFinished, ItemStarted, ItemFinished, AnnotationAdded, LogprobsAdded),
     "items": (ResponseItems, ToolResult),
     "usage": (UsageReported,),
     "heading": (
@@ -79,31 +79,23 @@ _OF_PARTS: Mapping[str, tuple[type[Fact], ...]] = {
         ExchangeEnded,
     ),
 }
-"""The facts that may change a part of the document: one item, all items, the usage, or the heading."""
+"""The facts that may change a part of the document: a text, one item, all items, the usage, or the heading."""
 
 
 class _Touched:
-    """The parts that facts may have changed since the last look: an observer of a fold."""
+    """The facts since the last look by the part that they may have changed: an observer of a fold."""
 
     def __init__(self) -> None:
-        self.texts: list[TextAdded] = []
-        self.items: list[ItemFact] = []
-        self.parts: set[str] = set()
+        self.facts: dict[str, list[Any]] = {}
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
-        found: dict[type[Fact], Handler] = {TextAdded: lambda fact, _: self.texts.append(fact)}
-        found |= dict.fromkeys(_OF_ITEM, lambda fact, _: self.items.append(fact))
+        found: dict[type[Fact], Handler] = {}
         for part, facts in _OF_PARTS.items():
-            found |= dict.fromkeys(facts, partial(self._on_part, part))
+            found |= dict.fromkeys(facts, partial(self._note, part))
         return found
 
-    def _on_part(self, part: str, _fact: Fact, _event: Event) -> None:
-        self.parts.add(part)
-
-    def clear(self) -> None:
-        self.texts.clear()
-        self.items.clear()
-        self.parts.clear()
+    def _note(self, part: str, fact: Fact, _event: Event) -> None:
+        self.facts.setdefault(part, []).append(fact)
 
 
 class _Growing(msgspec.Struct):
@@ -206,13 +198,13 @@ class RunningDocument:
         folding.apply(event)
         if self._counter is not None:
             self._counter.add(event)
-            touched.parts.add("heading")
+            touched.facts["heading"] = []
         if folding.holds_back or self._is_held_back:
             self._is_held_back = folding.holds_back
             self._render(folding.copy().rows(), ops)  # of a document more parts may follow
         else:
             self._update(event, ops)
-        touched.clear()
+        touched.facts.clear()
 
     def _render(self, rows: Rows, ops: list[Op]) -> None:
         """Make the whole document again."""
@@ -230,7 +222,7 @@ class RunningDocument:
 
     def _update(self, event: Event, ops: list[Op]) -> None:
         """Make those parts again that the event may have changed."""
-        parts = self._touched.parts
+        parts = self._touched.facts.keys()
         if "heading" in parts or self._view.copies:
             self._update_heading(ops)
         if "usage" in parts:
@@ -278,13 +270,13 @@ class RunningDocument:
         return heading(self._exchange, row, self._view.superseded_by(row), connection)
 
     def _update_items(self, event: Event, ops: list[Op]) -> None:
-        touched = self._touched
-        if "items" in touched.parts:
+        touched = self._touched.facts
+        if "items" in touched:
             self._render_items(range(len(self._document["items"])), ops)
             self._render_new_items(ops)
             return
-        numbers = {self._items.number(each) for each in touched.items}
-        for fact in touched.texts:
+        numbers = {self._items.number(each) for each in touched.get("item", ())}
+        for fact in touched.get("text", ()):
             number = self._items.number(fact)
             if number not in numbers and not self._append(number, fact, event, ops):
                 numbers.add(number)
