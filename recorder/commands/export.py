@@ -149,8 +149,13 @@ def command(
     elif way == "parquet":
         session, folder = _session_and_folder(places, options["session"])
         load("recorder.commands.formats.parquet:write")(db, folder, options["since"], session, options["events"])
+    elif len(places) > 1:
+        raise UsageError(f"--format {format} writes to stdout: leave {places[1]} out, or write `> {places[1]}`.")
+    elif format == "sse":
+        bodies = {name: options[name] for name in ("exchange", "allow_gaps")}
+        ctx.invoke(replay.command, db=db, session=places[0], speed=None, format=format, **bodies)
     else:
-        _write(ctx, db, places, format, options)
+        asyncio.run(_write(db, places[0], format, options))
 
 
 def _way(ctx: click.Context, places: Sequence[str], format: str) -> str:
@@ -189,23 +194,12 @@ def _session_and_folder(places: Sequence[str], session: str | None) -> tuple[str
     return session, Path(places[0])
 
 
-def _write(ctx: click.Context, db: str | None, places: Sequence[str], format: str, options: dict[str, Any]) -> None:
+async def _write(db: str | None, ref: str, format: str, options: dict[str, Any]) -> None:
     """Write a session to stdout."""
-    if len(places) > 1:
-        raise UsageError(f"--format {format} writes to stdout: leave {places[1]} out, or write `> {places[1]}`.")
-    session, exchange = places[0], options["exchange"]
-    if format == "sse":
-        bodies = {"session": session, "exchange": exchange, "allow_gaps": options["allow_gaps"]}
-        ctx.invoke(replay.command, db=db, speed=None, format=format, **bodies)
-        return
-    of_format = {}
+    exchange, of_format = options["exchange"], {}
     if format == "otlp-json":
         of_format = {name: options[name] for name in ("content", "convention", "metrics")}
-    asyncio.run(_write_session(db, session, exchange, format, of_format))
-
-
-async def _write_session(db: str | None, ref: str, exchange: str | None, format: str, options: dict[str, Any]) -> None:
     write = load(_WRITERS[format])
     async with await open_current(db) as log:
         session, chosen = await select(log, ref, exchange)
-        await write(ExportSource(log, session, chosen, exchange is not None), **options)
+        await write(ExportSource(log, session, chosen, exchange is not None), **of_format)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 from itertools import groupby
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from sqlalchemy import URL
 
 from recorder.archive.opening import open_log
 from recorder.archive.place import chosen_url
@@ -48,7 +46,7 @@ def command() -> None:
     help="The file with prices of one's own. [default: the path that `recorder prices path` prints]",
 )
 @database_option
-def update(db: str | None, valid_from: int | None, file: Path | None) -> None:
+async def update(db: str | None, valid_from: int | None, file: Path | None) -> None:
     """Take prices from the package genai-prices and from a `prices.toml`, which wins. Nothing is downloaded.
 
     The package is asked for the models in the log; for one that is recorded later, by `recorder usage --cost`.
@@ -63,7 +61,9 @@ def update(db: str | None, valid_from: int | None, file: Path | None) -> None:
     url, own = chosen_url(db), own_prices(file)
     at_ns = max(0, valid_from) if valid_from is not None else time.time_ns()
     with Store(url) as store:
-        report = update_prices(store, own, asyncio.run(_models(url)), at_ns)
+        async with await open_log(url) as log:
+            models = await priced_models(log)
+        report = update_prices(store, own, models, at_ns)
     echo(f"Prices of {', '.join(report.sources)} for {safe_text(', '.join(report.providers)) or 'no upstream'}.")
     if report.added or report.closed:
         echo(f"{counted(report.added, 'row')} added, {report.closed:,} ended.")
@@ -112,11 +112,6 @@ def path() -> None:
     recorder prices path
     """
     write_line(str(default_path()))
-
-
-async def _models(url: URL) -> set[tuple[str, str]]:
-    async with await open_log(url) as log:
-        return await priced_models(log)
 
 
 def _first(rows: Sequence[PriceRow]) -> list[PriceRow]:

@@ -147,12 +147,8 @@ def _write(data: bytes) -> None:
         _discard_rest()
         raise click.exceptions.Exit(0) from None
     except OSError as error:
-        raise _refused(error) from error
-
-
-def _refused(error: OSError) -> RecorderError:
-    _discard_rest()
-    return RecorderError(f"stdout cannot be written: {error.strerror}.")
+        _discard_rest()
+        raise RecorderError(f"stdout cannot be written: {error.strerror}.") from error
 
 
 def _discard_rest() -> None:
