@@ -18,7 +18,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from http import HTTPStatus
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -120,16 +120,16 @@ def _numbered(pieces: Sequence[Piece]) -> Iterator[tuple[Chunk, int | None]]:
     An event in parts has its number on the last of them.
     """
     number: int | None = None
-    parts: list[Piece] = []
+    parts: list[Chunk] = []
     for piece in pieces:
-        parts.append(piece)
-        ending = b"".join(part.raw[-4:] for part in parts[-4:])
+        parts.append(Chunk(piece.t_ns, piece.raw))
+        ending = b"".join(part.data[-4:] for part in parts[-4:])
         if piece.sequence_number is None and not _TWO_LINE_ENDS.search(ending):
             continue
         number = piece.sequence_number if piece.sequence_number is not None else number
-        yield from ((Chunk(part.t_ns, part.raw), number) for part in parts)
+        yield from zip(parts, repeat(number))
         parts.clear()
-    yield from ((Chunk(part.t_ns, part.raw), number) for part in parts)
+    yield from zip(parts, repeat(number))
 
 
 def _failure(recorded: Recording) -> UpstreamError | None:
