@@ -23,7 +23,7 @@ from recorder.store.queries.costs import has_prices
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import list_sessions
 from recorder.store.queries.usage import DAY_NS
-from recorder.ui.sql import Questions
+from recorder.ui.sql import Questions, command_line
 
 _DAY = Either(
     "date(started_ns / 1000000000, 'unixepoch')",
@@ -181,4 +181,10 @@ async def _answer(questions: Questions, panel: Panel, engine: str, since_ns: int
     try:
         return {**described, **await questions.ask_own(sql, values), "error": None}
     except RecorderError as error:
-        return {**described, "columns": [], "rows": [], "command": questions.command(sql, values), "error": str(error)}
+        return {
+            **described,
+            "columns": [],
+            "rows": [],
+            "command": command_line(questions.url, sql, values),
+            "error": str(error),
+        }

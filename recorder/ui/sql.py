@@ -46,7 +46,7 @@ class Questions:
     """All questions of one viewer, few at a time."""
 
     def __init__(self, url: URL) -> None:
-        self._url = url
+        self.url = url
         self._opener = "recorder.archive.sql:open_attached" if is_archive(url) else OWN_ENGINE
         self._pool = ThreadPoolExecutor(AT_ONCE, "query")
         self._asked: set[_Question] = set()
@@ -56,11 +56,11 @@ class Questions:
 
         Raise `RecorderError` with the engine's objection.
         """
-        return await self._answer(_Question(open_query(self._url, self._opener), self._url, sql, values))
+        return await self._answer(_Question(open_query(self.url, self._opener), self.url, sql, values))
 
     async def ask_own(self, sql: str, values: Mapping[str, Value]) -> Json:
         """Return the rows of a statement of ours. Raise `RecorderError` with the engine's objection."""
-        return await self._answer(_Question(load(self._opener)(self._url), self._url, sql, values))
+        return await self._answer(_Question(load(self._opener)(self.url), self.url, sql, values))
 
     async def _answer(self, question: _Question) -> Json:
         self._asked.add(question)
@@ -69,10 +69,6 @@ class Questions:
         finally:
             question.stop()
             self._asked.discard(question)
-
-    def command(self, sql: str, values: Mapping[str, Value]) -> str:
-        """Return the `recorder query` that gives the same rows as `ask`."""
-        return command_line(self._url, sql, values)
 
     def close(self) -> None:
         """Stop all questions, and take no more."""
