@@ -119,13 +119,12 @@ class Network:
 
     def describe(self) -> str:
         """Return one line on the settings, without a password."""
-        schemes = {
-            proxy: [each for each, its in self.proxies.items() if its == proxy] for proxy in self.proxies.values()
-        }
-        ways = [
-            f"by the proxy {proxy.name}{_login(proxy)}{'' if len(of) > 1 else f' for {of[0]}'}"
-            for proxy, of in schemes.items()
-        ]
+        ways: list[str] = []
+        for proxy in dict.fromkeys(self.proxies.values()):
+            schemes = [scheme for scheme, its in self.proxies.items() if its == proxy]
+            login = "" if proxy.authorization is None else " (with user and password)"
+            only = f" for {schemes[0]}" if len(schemes) == 1 else ""
+            ways.append(f"by the proxy {proxy.name}{login}{only}")
         parts = [", ".join(ways) or "directly"]
         parts += [f"authorities also from {self.ca_file}"] if self.ca_file else []
         parts += [f"client certificate {self.client_cert}"] if self.client_cert else []
@@ -145,14 +144,11 @@ def proxy_of(text: str, where: str) -> UpstreamProxy:
     except ValueError:
         raise UsageError(f"{where} is not the URL of a proxy: write http://HOST:PORT.") from None
     if parts.scheme != "http":
-        what = (
-            "SOCKS"
-            if parts.scheme.startswith("socks")
-            else "TLS to the proxy itself"
-            if parts.scheme == "https"
-            else ""
-        )
-        why = f"{what} is not supported" if what else "that is not the URL of a proxy"
+        why = "that is not the URL of a proxy"
+        if parts.scheme.startswith("socks"):
+            why = "SOCKS is not supported"
+        elif parts.scheme == "https":
+            why = "TLS to the proxy itself is not supported"
         raise UsageError(f"{where} is a proxy with HTTP, http://HOST:PORT: {why}.")
     if not host or port == 0 or parts.path not in ("", "/") or parts.query or parts.fragment:
         raise UsageError(
@@ -235,10 +231,6 @@ def _authorization(user: str | None, password: str | None) -> bytes | None:
         return None
     both = f"{unquote(user)}:{unquote(password or '')}"
     return b"Basic " + b64encode(both.encode())
-
-
-def _login(proxy: UpstreamProxy) -> str:
-    return "" if proxy.authorization is None else " (with user and password)"
 
 
 def _require(*paths: Path | None) -> None:
