@@ -2,7 +2,8 @@
 
 Rules of this file:
 
-* A pattern is the path with `{names}`, then `?` and the names of its query, with `&` between; another name is an error.
+* A pattern is a method and the path with `{names}`, then `?` and the names of its query, with `&` between; another name
+  is an error.
 * A handler takes the context of the viewer and the values of its pattern. It returns an object, which becomes JSON; or
   a `Streamed`, whose parts are sent as they are.
 * A failure is an exception of recorder: its class decides the status (`recorder.ui.app`).
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
@@ -280,18 +281,18 @@ async def _follow(context: Context, _: Parameters) -> Streamed:
     return Streamed(follow.CONTENT_TYPE, follow.changes(context.log))
 
 
-SESSION = "/api/sessions/{session}"
+SESSION = "GET /api/sessions/{session}"
 EXCHANGE = f"{SESSION}/exchanges/{{exchange}}"
 
 ROUTES: dict[str, Handler] = {
-    "/api/about": _about,
-    "/api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
+    "GET /api/about": _about,
+    "GET /api/sessions?limit&before&q&model&client&status&since&until&probes": _sessions,
     f"{EXCHANGE}/raw?at": lambda context, parameters: raw_exchange(
         context.log, context.url, *parameters.exchange, parameters.optional_number("at")
     ),
     f"{EXCHANGE}/model": _model,
     f"{EXCHANGE}/body?of&from&limit": _body,
-    "/api/diff?a&b&only&tolerance&exact": _diff,
+    "GET /api/diff?a&b&only&tolerance&exact": _diff,
     SESSION: lambda context, parameters: session_outline(context.log, parameters["session"]),
     f"{SESSION}/lanes?exchange&after": lambda context, parameters: timeline(
         context.log, parameters["session"], parameters.text("exchange"), parameters.number("after", -1, -1)
@@ -310,48 +311,43 @@ ROUTES: dict[str, Handler] = {
     f"{EXCHANGE}/events/{{pos}}": lambda context, parameters: details(
         context.log, *parameters.exchange, parameters.number("pos", 0)
     ),
-    "/api/home?days": lambda context, parameters: home(
+    "GET /api/home?days": lambda context, parameters: home(
         context.questions, context.log, parameters.number("days", HOME_DAYS, 1, MOST_DAYS)
     ),
-    "/api/views": _views,
-    "/api/follow": _follow,
+    "GET /api/views": _views,
+    "GET /api/follow": _follow,
+    "POST /api/query": lambda context, parameters: context.questions.ask(*sql.checked_question(parameters.body)),
 }
-"""All of the API that GET reads."""
-
-POSTS: dict[str, Handler] = {
-    "/api/query": lambda context, parameters: context.questions.ask(*sql.checked_question(parameters.body)),
-}
-"""All of the API that takes a JSON body."""
+"""All of the API. A POST takes a JSON body."""
 
 
 class Endpoint(NamedTuple):
-    """A pattern of a table, taken apart."""
+    """A pattern of the table, taken apart."""
 
+    method: str
     path: re.Pattern[bytes]
     names: frozenset[str]  # of the query
     handler: Handler
-    is_post: bool
 
 
-def endpoints() -> list[Endpoint]:
-    """Return the patterns of both tables."""
-    found = []
-    for table in (ROUTES, POSTS):
-        for pattern, handler in table.items():
-            path, _, names = pattern.partition("?")
-            named = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path).encode())
-            found.append(Endpoint(named, frozenset(filter(None, names.split("&"))), handler, table is POSTS))
-    return found
+def _endpoint(route: str, handler: Handler) -> Endpoint:
+    method, _, pattern = route.partition(" ")
+    path, _, names = pattern.partition("?")
+    named = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path).encode())
+    return Endpoint(method, named, frozenset(filter(None, names.split("&"))), handler)
 
 
-def find(table: Iterable[Endpoint], path: bytes) -> tuple[Endpoint, dict[str, str]] | None:
-    """Return the endpoint of a path, as it came, with the values in it; or None."""
-    for endpoint in table:
+ENDPOINTS = [_endpoint(route, handler) for route, handler in ROUTES.items()]
+
+
+def find(path: bytes) -> tuple[Endpoint, dict[str, str]]:
+    """Return the endpoint of a path, as it came, with the values in it. Raise `NotFoundError` if there is none."""
+    for endpoint in ENDPOINTS:
         match = endpoint.path.fullmatch(path)
         if match is not None:
             named = match.groupdict().items()
             return endpoint, {name: unquote_to_bytes(value).decode("utf-8", "replace") for name, value in named}
-    return None
+    raise NotFoundError("There is nothing of that name in the API: docs/formats.md has all of it.")
 
 
 def query_of(endpoint: Endpoint, query: bytes) -> dict[str, str]:

@@ -121,7 +121,6 @@ class Viewer:
         self.guard = Guard()
         self.why_closed = "The log is not open yet: try again in a moment."
         self._context: api.Context | None = None
-        self._endpoints = api.endpoints()
         self._files = _files()
         self._streams: set[asyncio.Task[Any]] = set()
 
@@ -189,12 +188,9 @@ class Viewer:
     async def _answer(self, incoming: ServerExchange) -> Any:
         """Return the answer of the route. Raise `RecorderError`."""
         is_post = incoming.method == "POST"
-        found = api.find(self._endpoints, incoming.path)
-        if found is None:
-            raise NotFoundError("There is nothing of that name in the API: docs/formats.md has all of it.")
-        endpoint, values = found
-        if endpoint.is_post != is_post:
-            use = "POST, with a JSON body" if endpoint.is_post else "GET"
+        endpoint, values = api.find(incoming.path)
+        if is_post != (endpoint.method == "POST"):
+            use = "GET" if is_post else "POST, with a JSON body"
             return Refusal(405, "method_not_allowed", f"Use {use} for this.")
         if self._context is None:
             raise StoreError(self.why_closed)
