@@ -279,7 +279,7 @@ class RecordingTransport:
 class _RecordedUpload:
     """A request body on its way up that is recorded chunk by chunk."""
 
-    def __init__(self, inner: Upload, recorder: ExchangeRecorder, length: int | None) -> None:
+    def __init__(self, inner: Upload, recorder: ExchangeRecorder, length: int | None = None) -> None:
         self._inner, self._recorder, self._length = inner, recorder, length
 
     def take(self) -> None:
@@ -296,14 +296,8 @@ class _RecordedUpload:
         self._recorder.request_end(complete=True)
 
 
-class _RecordedClient:
+class _RecordedClient(_RecordedUpload):
     """What a client sends after a 101 on its way up, recorded chunk by chunk, and its end, an empty one."""
-
-    def __init__(self, inner: Upload, recorder: ExchangeRecorder) -> None:
-        self._inner, self._recorder = inner, recorder
-
-    def take(self) -> None:
-        return None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._inner:
