@@ -55,14 +55,14 @@ _ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2
 """Characters that break a line, or that a terminal acts on or hides: a pasted line must be the line that was seen."""
 
 
-class Copy(NamedTuple):
+class Copy(msgspec.Struct, frozen=True):
     """A text to copy, if there can be one, and a sentence about it."""
 
     text: str | None
     note: str | None = None
 
 
-def copies(recorded: Recording, name: str, url: URL, at: int | None = None) -> dict[str, dict[str, str | None]]:
+def copies(recorded: Recording, name: str, url: URL, at: int | None = None) -> dict[str, Copy]:
     """Return the texts to copy: `curl`, `replay`, `show`, `export` and `pytest`, each with `text` and `note`.
 
     `recorded` needs heads and the request body only; `name` is that of the files it is stored in. `at` is the position
@@ -73,14 +73,13 @@ def copies(recorded: Recording, name: str, url: URL, at: int | None = None) -> d
     cassette = f"cassettes/{name}.sse.jsonl"
     export = recorder_line(url, "export", session, "--exchange", number, "--format", "cassette")
     gaps = "Bytes of it were not kept: add --allow-gaps to play the rest." if recorded.has_gap else None
-    found = {
+    return {
         "curl": _curl(recorded, name),
         "replay": Copy(recorder_line(url, "replay", session, "--exchange", number), gaps),
         "show": Copy(recorder_line(url, "show", session, number, *at_event)),
         "export": Copy(f"mkdir -p cassettes && {export} > {cassette}"),
         "pytest": _pytest(recorded, name, cassette),
     }
-    return {kind: each._asdict() for kind, each in found.items()}
 
 
 def request_file(recorded: Recording, name: str) -> str:

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,7 +37,8 @@ HEADERS = [
 
 async def raw(database: URL, ref: str, exchange: object, at: int | None = None) -> dict[str, Any]:
     async with await LogReader.open(database) as log:
-        return await raw_exchange(log, database, ref, str(exchange), at)
+        found: dict[str, Any] = msgspec.to_builtins(await raw_exchange(log, database, ref, str(exchange), at))
+        return found
 
 
 async def body(
