@@ -52,7 +52,6 @@ class UpstreamTransport:
     def __init__(self, network: Network = DIRECT) -> None:
         """Raises `UsageError` for files of the network that cannot be used."""
         self._network = network
-        self._idle: dict[Key, dict[ClientConnection, None]] = {}
         self._timers: dict[ClientConnection, tuple[Key, asyncio.TimerHandle]] = {}  # the one that waits longest first
         self._secret = os.urandom(32)  # the key of the digests: no credential is a key of a dictionary in here
         self._tls = network.tls() if network.has_files else None  # a file that cannot be used is an error at the start
@@ -112,12 +111,12 @@ class UpstreamTransport:
 
     def _take(self, key: Key) -> ClientConnection | None:
         """Return the waiting connection that was used last and is fit for use, if there is one."""
-        while key in self._idle:
-            connection = next(reversed(self._idle[key]))
-            self._remove(connection)
-            if connection.is_silent():
-                return connection
-            connection.close()
+        for connection, (its_key, _) in reversed(list(self._timers.items())):
+            if its_key == key:
+                self._remove(connection)
+                if connection.is_silent():
+                    return connection
+                connection.close()
         return None
 
     def _keep(self, key: Key, connection: ClientConnection) -> None:
@@ -128,7 +127,6 @@ class UpstreamTransport:
             self._drop(next(iter(self._timers)))
         timer = asyncio.get_running_loop().call_later(IDLE_S, self._drop, connection)
         self._timers[connection] = key, timer
-        self._idle.setdefault(key, {})[connection] = None
 
     def _drop_all(self) -> bool:
         """Close those that wait; return whether there were any."""
@@ -142,12 +140,8 @@ class UpstreamTransport:
         connection.close()
 
     def _remove(self, connection: ClientConnection) -> None:
-        key, timer = self._timers.pop(connection)
+        _, timer = self._timers.pop(connection)
         timer.cancel()
-        waiting = self._idle[key]
-        del waiting[connection]
-        if not waiting:
-            del self._idle[key]
 
     async def _connect(self, endpoint: Endpoint) -> ClientConnection:
         is_tls = endpoint.scheme == "https"
