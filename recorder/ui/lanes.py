@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import bindparam, func, select, tuple_
@@ -64,6 +64,18 @@ _RETURNED = (
     .join_from(_results, exchanges, of_same_exchange(_results, exchanges))
     .where(of_session(_results))
 )
+
+
+class _Tick(NamedTuple):
+    """A row of `_ticks`: there may be a million, and a tuple of ours is read faster than a row of the library."""
+
+    exchange_id: str
+    pos: int
+    t_ns: int
+    kind: str
+    type: str | None
+    output_index: int | None
+    size: int
 
 
 class ExchangeTicks(msgspec.Struct, frozen=True):
@@ -143,7 +155,7 @@ async def timeline(log: LogReader, session_ref: str, exchange: str | None = None
     )
 
 
-_Grouped = dict[str, list[AnyRow]]
+_Grouped = dict[Any, list[Any]]
 
 
 class _Projected(NamedTuple):
@@ -155,7 +167,7 @@ class _Projected(NamedTuple):
     gaps: _Grouped
 
 
-def _grouped(rows: Iterable[AnyRow], column: str) -> _Grouped:
+def _grouped(rows: Iterable[Any], column: str) -> _Grouped:
     found: _Grouped = defaultdict(list)
     key = attrgetter(column)
     for row in rows:
@@ -165,12 +177,12 @@ def _grouped(rows: Iterable[AnyRow], column: str) -> _Grouped:
 
 async def _read_ticks(log: LogReader, session_id: str, one: str | None, after: int) -> tuple[_Grouped, bool]:
     """Return the events of a session or of one exchange by exchange, and whether these are all."""
-    found: list[AnyRow] = []
+    found: list[_Tick] = []
     exchange_id = one or BEFORE_ALL
     statement = _TICKS if one is None else _NEW_TICKS
     while True:
         page = await log.rows(statement, session_id=session_id, exchange_id=exchange_id, after=after, page=PAGE)
-        found += page
+        found += [_Tick(*row) for row in page]
         if len(page) < PAGE or len(found) >= TICKS_LIMIT:
             return _grouped(found, "exchange_id"), len(page) < PAGE
         exchange_id, after = page[-1].exchange_id, page[-1].pos
@@ -259,38 +271,25 @@ class _Index(dict[str, int]):
         return self.setdefault(name, len(self))
 
 
-class _Columns(NamedTuple):
-    """The columns of `_ticks`, of one exchange."""
-
-    exchange_id: Sequence[str] = ()
-    pos: Sequence[int] = ()
-    t_ns: Sequence[int] = ()
-    kind: Sequence[str] = ()
-    type: Sequence[str | None] = ()
-    output_index: Sequence[int | None] = ()
-    size: Sequence[int] = ()
-
-
 class _Exchange:
     """The events of one exchange, as ticks and blocks."""
 
     def __init__(
-        self, number: int, exchange: Exchange, outline: Outline, group: int, events: Sequence[AnyRow], lanes: _Lanes
+        self, number: int, exchange: Exchange, outline: Outline, group: int, events: Sequence[_Tick], lanes: _Lanes
     ) -> None:
         self._number, self._exchange, self._outline = number, exchange, outline
         self._group, self._events, self._lanes = group, events, lanes
         self._connection = lanes.number(group, "connection")
-        self._columns = _Columns(*zip(*events, strict=True))
+        self._by_index = _grouped(events, "output_index")
         self._rows: dict[int | None, int] = {None: self._connection}
-        for index in sorted(index for index in {*self._columns.output_index} if index is not None):
+        for index in sorted(index for index in self._by_index if index is not None):
             self._rows[index] = lanes.number(group, "item", index)
 
     def ticks(self, offset_ns: int, after: int, kinds: _Index, types: _Index) -> ExchangeTicks:
         """Return the events after a position."""
-        columns = self._columns
-        start = bisect_right(columns.pos, after)
+        events = self._events[bisect_right(self._events, after, key=attrgetter("pos")) :]
         numbers: dict[str | None, int] = {None: -1}
-        for type in dict.fromkeys(columns.type[start:]):
+        for type in dict.fromkeys(event.type for event in events):
             if type is not None:
                 numbers[type] = types[type]
         return ExchangeTicks(
@@ -298,12 +297,12 @@ class _Exchange:
             exchange_id=self._exchange.exchange_id,
             offset_ns=offset_ns,
             has_ended=self._outline.has_ended,
-            last_pos=columns.pos[-1] if columns.pos else after,
-            t=columns.t_ns[start:],
-            size=columns.size[start:],
-            kind=[kinds[kind] for kind in columns.kind[start:]],
-            type=[numbers[type] for type in columns.type[start:]],
-            row=[self._rows[index] for index in columns.output_index[start:]],
+            last_pos=self._events[-1].pos if self._events else after,
+            t=[event.t_ns for event in events],
+            size=[event.size for event in events],
+            kind=[kinds[event.kind] for event in events],
+            type=[numbers[event.type] for event in events],
+            row=[self._rows[event.output_index] for event in events],
         )
 
     def connection_blocks(self, first_byte_ns: int | None) -> Iterator[Block]:
@@ -334,31 +333,25 @@ class _Exchange:
 
     def item_blocks(self, items: Iterable[AnyRow]) -> Iterator[Block]:
         """Yield the items that the projections have. One that did not end reaches to the last event of its output."""
-        columns = self._columns
-        by_index: dict[int | None, tuple[list[int], list[int]]] = {}  # positions and times
-        for pos, t_ns, index in zip(columns.pos, columns.t_ns, columns.output_index, strict=True):
-            positions, times = by_index.setdefault(index, ([], []))
-            positions.append(pos)
-            times.append(t_ns)
         for item in items:
             row = self._lanes.number(self._group, "item", item.output_index)
-            own = by_index.get(item.output_index, (columns.pos, columns.t_ns))
-            yield self._item_block(row, item, *own)
+            yield self._item_block(row, item, self._by_index.get(item.output_index, self._events))
 
-    def _item_block(self, row: int, item: AnyRow, positions: Sequence[int], times: Sequence[int]) -> Block:
+    def _item_block(self, row: int, item: AnyRow, events: Sequence[_Tick]) -> Block:
         """Return the block of an item, given the events that may be of it."""
-        start, end, to_ns = bisect_left(times, item.began_ns), len(times), item.ended_ns
+        at_ns = attrgetter("t_ns")
+        start, end, to_ns = bisect_left(events, item.began_ns, key=at_ns), len(events), item.ended_ns
         if to_ns is None:
-            to_ns = max(times[-1], item.began_ns) if times else item.began_ns
+            to_ns = max(events[-1].t_ns, item.began_ns) if events else item.began_ns
         else:
-            end = bisect_right(times, to_ns)
-        spanned = positions[start : max(end, start + 1)]
-        at = (spanned[0], spanned[-1]) if spanned else None
+            end = bisect_right(events, to_ns, key=at_ns)
+        spanned = events[start : max(end, start + 1)]
+        at = (spanned[0].pos, spanned[-1].pos) if spanned else None
         return self._block(row, item.kind, item.name or item.type, item.began_ns, to_ns, at, item.item)
 
     def output_blocks(self) -> Iterator[Block]:
         """Yield a block for each output index of the events, of which nothing else is known yet."""
-        spans: dict[int, tuple[AnyRow, AnyRow]] = {}
+        spans: dict[int, tuple[_Tick, _Tick]] = {}
         for event in self._events:
             if event.output_index is not None:
                 row = self._rows[event.output_index]
