@@ -37,7 +37,7 @@ def network_of(
     client_cert: Path | None,
     client_key: Path | None,
 ) -> Network:
-    """Return the network of these settings. Raises `UsageError`; files are read when the first pool is made."""
+    """Return the network of these settings. Raises `UsageError`; files are read when a transport is made."""
     exemptions: list[Exemption] = []
     for text in no_proxy:
         exemptions += exemptions_of(text, "no-proxy")
