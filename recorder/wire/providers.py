@@ -28,9 +28,14 @@ class KeyShape(msgspec.Struct, frozen=True):
     cut: bytes  # a beginning of one, at the end of a body that broke off
 
 
-def issued(kind: str, begins: bytes, of: bytes, at_least: int, ends: bytes = b"") -> KeyShape:
-    """Return the shape of what begins as an issuer's secrets do, with so many of these characters after that."""
-    return KeyShape(kind, b"(?:%b)%b{%d,}%b" % (begins, of, at_least, ends), begins, b"(?:%b)%b*" % (begins, of))
+def issued(row: str) -> KeyShape:
+    """Return the shape of what an issuer gives out: `KIND BEGINS OF AT_LEAST ENDS`, the last may be left out.
+
+    It begins as all of the issuer's secrets do; after that there are at least so many characters of a kind.
+    """
+    kind, begins, of, at_least, *ends = row.split()
+    pattern = f"(?:{begins}){of}{{{at_least},}}{''.join(ends)}"
+    return KeyShape(kind, pattern.encode(), begins.encode(), f"(?:{begins}){of}*".encode())
 
 
 def issued_as_sk(kind: str, pattern: bytes) -> KeyShape:
@@ -131,8 +136,8 @@ PROVIDERS: tuple[Provider, ...] = (
         other_key_variables=("GOOGLE_API_KEY",),
         harmless_headers=r"x-goog-request-id|x-goog-api-client",
         key_shapes=(
-            issued("google-key", rb"AIza", rb"[A-Za-z0-9_-]", 35),
-            issued("google-token", rb"ya29\.", rb"[A-Za-z0-9_-]", 20),
+            issued("google-key AIza [A-Za-z0-9_-] 35"),
+            issued(r"google-token ya29\. [A-Za-z0-9_-] 20"),
         ),
     ),
     Provider(  # what Codex asks, logged in with ChatGPT; the host serves other things too
@@ -178,7 +183,7 @@ PROVIDERS: tuple[Provider, ...] = (
         price_name="x-ai",
         environment={"OPENAI_BASE_URL": "{url}/xai/v1"},
         key_variable="XAI_API_KEY",
-        key_shapes=(issued("xai-key", rb"xai-", rb"[A-Za-z0-9]", 40),),
+        key_shapes=(issued("xai-key xai- [A-Za-z0-9] 40"),),
     ),
     # https://docs.mistral.ai/resources/migration-guides
     Provider(
@@ -204,7 +209,7 @@ PROVIDERS: tuple[Provider, ...] = (
         formats=(CHAT, RESPONSES),
         environment={"GROQ_BASE_URL": "{url}/groq", "OPENAI_BASE_URL": "{url}/groq/v1"},
         key_variable="GROQ_API_KEY",
-        key_shapes=(issued("groq-key", rb"gsk_", rb"[A-Za-z0-9]", 40),),
+        key_shapes=(issued("groq-key gsk_ [A-Za-z0-9] 40"),),
     ),
     # https://docs.together.ai/docs/inference/openai-compatibility; together-py, _client.py
     Provider(
@@ -214,7 +219,7 @@ PROVIDERS: tuple[Provider, ...] = (
         hosts=(r"api\.together\.xyz",),
         environment={"TOGETHER_BASE_URL": "{url}/together/v1", "OPENAI_BASE_URL": "{url}/together/v1"},
         key_variable="TOGETHER_API_KEY",
-        key_shapes=(issued("together-key", rb"tgp_v1_", rb"[A-Za-z0-9_-]", 30),),
+        key_shapes=(issued("together-key tgp_v1_ [A-Za-z0-9_-] 30"),),
     ),
     # https://docs.fireworks.ai/tools-sdks/openai-compatibility
     Provider(
@@ -223,7 +228,7 @@ PROVIDERS: tuple[Provider, ...] = (
         formats=(CHAT, MESSAGES),
         environment={"OPENAI_BASE_URL": "{url}/fireworks/v1", "ANTHROPIC_BASE_URL": "{url}/fireworks"},
         key_variable="FIREWORKS_API_KEY",
-        key_shapes=(issued("fireworks-key", rb"fw_", rb"[A-Za-z0-9]", 20),),
+        key_shapes=(issued("fireworks-key fw_ [A-Za-z0-9] 20"),),
     ),
     # cerebras-cloud-sdk-python, _client.py
     Provider(
@@ -232,7 +237,7 @@ PROVIDERS: tuple[Provider, ...] = (
         formats=(CHAT,),
         environment={"CEREBRAS_BASE_URL": "{url}/cerebras", "OPENAI_BASE_URL": "{url}/cerebras/v1"},
         key_variable="CEREBRAS_API_KEY",
-        key_shapes=(issued("cerebras-key", rb"csk-", rb"[a-z0-9]", 40),),
+        key_shapes=(issued("cerebras-key csk- [a-z0-9] 40"),),
     ),
     # Servers of one's own. They have other paths than `/v1`, too; a key is needed by the SDKs alone.
     Provider(  # https://docs.ollama.com/api/openai-compatibility and anthropic-compatibility
@@ -274,7 +279,7 @@ PROVIDERS: tuple[Provider, ...] = (
         price_name="aws",
         hosts=(r"bedrock-runtime[a-z0-9.-]*\.amazonaws\.com",),
         key_variable="AWS_BEARER_TOKEN_BEDROCK",
-        key_shapes=(issued("bedrock-key", rb"ABSK(?=Q)", rb"[A-Za-z0-9+/]", 60, rb"={0,2}"),),
+        key_shapes=(issued("bedrock-key ABSK(?=Q) [A-Za-z0-9+/] 60 ={0,2}"),),
     ),
     Provider(  # https://docs.cohere.com/docs/compatibility-api
         name="cohere",
@@ -290,7 +295,7 @@ PROVIDERS: tuple[Provider, ...] = (
         formats=(CHAT,),
         environment={"OPENAI_BASE_URL": "{url}/perplexity"},
         key_variable="PERPLEXITY_API_KEY",
-        key_shapes=(issued("perplexity-key", rb"pplx-", rb"[A-Za-z0-9]", 40),),
+        key_shapes=(issued("perplexity-key pplx- [A-Za-z0-9] 40"),),
     ),
     Provider(  # https://huggingface.co/docs/inference-providers
         name="huggingface",
@@ -298,7 +303,7 @@ PROVIDERS: tuple[Provider, ...] = (
         formats=(CHAT,),
         environment={"OPENAI_BASE_URL": "{url}/huggingface/v1"},
         key_variable="HF_TOKEN",
-        key_shapes=(issued("huggingface-token", rb"hf_", rb"[A-Za-z0-9]", 30),),
+        key_shapes=(issued("huggingface-token hf_ [A-Za-z0-9] 30"),),
     ),
     Provider(  # https://vercel.com/docs/ai-gateway
         name="vercel-ai-gateway",

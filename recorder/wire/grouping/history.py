@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -201,7 +202,7 @@ class _Reader:
         )
 
     def _message(self, message: Message) -> None:
-        if isinstance(message.content, str) and may_quote(message.content):
+        if isinstance(message.content, str):
             for quoted in quoted_turns(message.content):
                 if isinstance(quoted, ModelAnswer):
                     self._answer(quoted)
@@ -269,13 +270,8 @@ def _words(messages: Sequence[Message]) -> str:
 
 def _first(ids: Iterable[Any], count: int) -> tuple[str, ...]:
     """Return the first ids, each once."""
-    found: dict[str, None] = {}
-    for id in ids:
-        if isinstance(id, str):
-            found[storable(id)] = None
-        if len(found) == count:
-            break
-    return tuple(found)
+    texts = (storable(id) for id in ids if isinstance(id, str))
+    return tuple(islice(dict.fromkeys(texts), count))
 
 
 def _is_link(id: Any) -> bool:
@@ -312,13 +308,8 @@ _QUOTED = re.compile(r"<chat_history>\n?(.*?)\n?</chat_history>", re.DOTALL)
 _SPEAKER = re.compile(r"^(USER|ASSISTANT): ", re.MULTILINE)
 
 
-def may_quote(content: str) -> bool:
-    """Return False if a message quotes nothing, as most do not."""
-    return "<chat_history>" in content
-
-
 def quoted_turns(content: str) -> Iterator[Message | ModelAnswer]:
-    """Yield the turns that a message quotes."""
+    """Yield the turns that a message quotes, mostly none."""
     found = _QUOTED.search(content)
     if found is None:
         return

@@ -59,10 +59,6 @@ onepassword-token   ops_(?=eyJ)                       [A-Za-z0-9+/]     100  ={0
 """.strip()
 
 
-def _of_issuer(kind: str, begins: str, of: str, at_least: str, ends: str = "") -> KeyShape:
-    return issued(kind, begins.encode(), of.encode(), int(at_least), ends.encode())
-
-
 SHAPES: tuple[KeyShape, ...] = (
     *chain.from_iterable(provider.key_shapes for provider in PROVIDERS),
     # of OpenAI until 2024, and of many who followed; `sk-toggleable__label-arrow` is a class of a style sheet
@@ -78,7 +74,7 @@ SHAPES: tuple[KeyShape, ...] = (
         rb"gh[opsru]_|github_pat_",
         rb"gh[opsru]_[A-Za-z0-9]*|github_pat_[A-Za-z0-9_]*",
     ),
-    *(_of_issuer(*row.split()) for row in _ISSUERS.split("\n")),
+    *map(issued, _ISSUERS.split("\n")),
     KeyShape(
         "jwt",
         rb"(?<![_-])eyJ[A-Za-z0-9_-]{16,}+\.eyJ[A-Za-z0-9_-]{7,}+\.[A-Za-z0-9_-]*",

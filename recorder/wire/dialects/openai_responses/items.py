@@ -30,12 +30,13 @@ Texts = tuple[tuple[Field, int, str], ...]
 
 
 class _Type(msgspec.Struct, frozen=True):
-    """The meaning of a type of item: its kind, its texts, its output if it has one, and what the tool is called."""
+    """The meaning of a type of item: its kind, what it says, and what a tool is called, called with, and returns."""
 
     kind: ItemKind
-    texts: Callable[[Object], Texts] = lambda item: ()
+    arguments: Callable[[Object], Any] = lambda item: None  # as text, or to be written as JSON
     output: Callable[[Object], str | None] = lambda item: None
     name: str = "name"  # the field with the name of the tool
+    texts: Callable[[Object], Texts] = lambda item: ()
 
 
 _NAMED = frozenset({"function_call", "custom_tool_call", "mcp_call"})
@@ -67,7 +68,7 @@ def stated(item: Object) -> ItemState:
         status=text(item.get("status")),
         name=text(item.get(known.name)) or (type.removesuffix("_call") if is_providers else None),
         call_id=text(item.get("call_id")),
-        texts=known.texts(item) or (_TEXTUAL(item) if known.kind == "tool_call" else ()),
+        texts=known.texts(item) or _called_with(item, known),
         annotations=tuple(map(as_json, _of_parts(item, "annotations"))),
         logprobs=as_json(logprobs) if (logprobs := list(_of_parts(item, "logprobs"))) else None,
         encrypted=bool(item.get("encrypted_content")),
@@ -153,47 +154,36 @@ def _reasoning(item: Object) -> Texts:
     return (*(("summary", index, text(each) or "") for index, each in enumerate(summary)), *_content(item))
 
 
-def _arguments(read: Callable[[Object], str | None]) -> Callable[[Object], Texts]:
-    def texts(item: Object) -> Texts:
-        arguments = read(item)
-        return () if arguments is None else (("arguments", 0, arguments),)
-
-    return texts
-
-
-def _field(name: str) -> Callable[[Object], str | None]:
-    """Make a reader of a field of the item: a text as it is, else as JSON."""
-    return lambda item: None if item.get(name) is None else text_or_json(item[name])
+def _called_with(item: Object, known: _Type) -> Texts:
+    """Return the arguments of a call: those that are usual for its type, else those that are its `arguments`."""
+    given = known.arguments(item)
+    if given is None and known.kind == "tool_call":
+        given = item.get("arguments")
+    return () if given is None else (("arguments", 0, text_or_json(given)),)
 
 
-def _fields(*names: str) -> Callable[[Object], str | None]:
+def _fields(*names: str) -> Callable[[Object], Object | None]:
     """Make a reader of an object of those of these fields that the item has."""
-
-    def read(item: Object) -> str | None:
-        given = {name: item[name] for name in names if item.get(name) is not None}
-        return as_json(given) if given else None
-
-    return read
+    return lambda item: {name: item[name] for name in names if item.get(name) is not None} or None
 
 
-def _search(item: Object) -> str | None:
+def _search(item: Object) -> Object | None:
     """Return the action of a `web_search_call`, without its results."""
-    given = _without(object_(item.get("action")), "sources")
-    return as_json(given) if given else None
+    return _without(object_(item.get("action")), "sources") or None
 
 
-def _operation(item: Object) -> str | None:
+def _operation(item: Object) -> Object | str | None:
     operation = object_(item.get("operation"))
     diff = text(operation.get("diff"))
     if diff is None:
-        return as_json(operation) if operation else None
+        return operation or None
     return patch(operation, diff)
 
 
-def _shell(item: Object) -> str | None:
+def _shell(item: Object) -> Object | None:
     """Return the action of a `shell_call`, with the commands first, as they are streamed."""
     action = object_(item.get("action"))
-    return as_json({"commands": action.get("commands"), **_without(action, "commands")}) if action else None
+    return {"commands": action.get("commands"), **_without(action, "commands")} if action else None
 
 
 def _computer(item: Object) -> str | None:
@@ -302,33 +292,32 @@ def _given_back(field: str) -> _Type:
     return _Type("other", output=lambda item: None if item.get(field) is None else output_of(item[field]))
 
 
-_TEXTUAL = _arguments(_field("arguments"))
 _STRANGE = _Type("other", output=_untyped_output)
 
 ITEM_TYPES: Mapping[str, _Type] = {
-    "message": _Type("message", _content),
-    "agent_message": _Type("message", _content),
-    "reasoning": _Type("reasoning", _reasoning),
-    **dict.fromkeys(("function_call", "tool_search_call"), _Type("tool_call", _TEXTUAL)),
-    "custom_tool_call": _Type("tool_call", _arguments(_field("input"))),
-    "mcp_call": _Type("tool_call", _TEXTUAL, _result(lambda item: item.get("output"))),
-    "multi_agent_call": _Type("tool_call", _TEXTUAL, name="action"),
-    "program": _Type("tool_call", _arguments(_field("code"))),
-    "code_interpreter_call": _Type("tool_call", _arguments(_field("code")), _result(lambda item: item.get("outputs"))),
-    "web_search_call": _Type(
-        "tool_call", _arguments(_search), _result(lambda item: object_(item.get("action")).get("sources"))
+    "message": _Type("message", texts=_content),
+    "agent_message": _Type("message", texts=_content),
+    "reasoning": _Type("reasoning", texts=_reasoning),
+    "custom_tool_call": _Type("tool_call", lambda item: item.get("input")),
+    "mcp_call": _Type("tool_call", output=_result(lambda item: item.get("output"))),
+    "multi_agent_call": _Type("tool_call", name="action"),
+    "program": _Type("tool_call", lambda item: item.get("code")),
+    "code_interpreter_call": _Type(
+        "tool_call", lambda item: item.get("code"), _result(lambda item: item.get("outputs"))
     ),
-    "file_search_call": _Type("tool_call", _arguments(_fields("queries")), _result(lambda item: item.get("results"))),
-    "image_generation_call": _Type("tool_call", _arguments(_fields("prompt", "revised_prompt")), _image),
+    "web_search_call": _Type("tool_call", _search, _result(lambda item: object_(item.get("action")).get("sources"))),
+    "file_search_call": _Type("tool_call", _fields("queries"), _result(lambda item: item.get("results"))),
+    "image_generation_call": _Type("tool_call", _fields("prompt", "revised_prompt"), _image),
+    **dict.fromkeys(("function_call", "tool_search_call"), _Type("tool_call")),
     # These are xAI's: their arguments are a text.
     **dict.fromkeys(
         ("x_search_call", "code_execution_call", "view_image_call", "view_x_video_call"), _Type("tool_call")
     ),
-    "local_shell_call": _Type("tool_call", _arguments(_field("action"))),
-    "shell_call": _Type("tool_call", _arguments(_shell)),
-    "apply_patch_call": _Type("tool_call", _arguments(_operation)),
-    "computer_call": _Type("tool_call", _arguments(_computer)),
+    "local_shell_call": _Type("tool_call", lambda item: item.get("action")),
+    "shell_call": _Type("tool_call", _shell),
+    "apply_patch_call": _Type("tool_call", _operation),
+    "computer_call": _Type("tool_call", _computer),
     **dict.fromkeys(("compaction", "additional_tools", "mcp_list_tools", "mcp_approval_response"), _STRANGE),
-    "mcp_approval_request": _Type("other", _TEXTUAL, _untyped_output),
+    "mcp_approval_request": _Type("other", lambda item: item.get("arguments"), _untyped_output),
     **{type: _given_back(field) for type, (field, _) in _RESULTS.items()},
 }

@@ -61,7 +61,7 @@ ROW = """\
         environment={{"ACME_BASE_URL": "{{url}}/acme/v1"}},
         key_variable="ACME_KEY",
         harmless_headers="acme-region",
-        key_shapes=(issued("acme-key", rb"acme_", rb"[A-Za-z0-9]", 30),),
+        key_shapes=(issued("acme-key acme_ [A-Za-z0-9] 30"),),
     ),
 """
 
