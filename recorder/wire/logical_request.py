@@ -125,8 +125,7 @@ class LogicalRequests:
         self._recordings, self._is_compared, self._unrecorded = recordings, compared, unrecorded
         self._places = {id(each): place for place, each in enumerate(recordings)}
         self._index: _Index | None = None
-        self._inputs: dict[int, RequestPart] = {}  # of exchanges that others continue, by their place
-        self._outputs: dict[int, RequestPart] = {}
+        self._earlier: dict[int, Sequence[RequestPart]] = {}  # of exchanges that others continue, by their place
         self._counts: dict[int, int] = {}  # of items up to the end of exchanges, by their place
         self._known_links: dict[str, Links] = {}  # of recorded exchanges, by their id
 
@@ -248,12 +247,9 @@ class LogicalRequests:
         """Return what an earlier exchange adds, the last first."""
         if not sent.is_recorded:
             return (self._input(sent, continuation),)
-        return self._output(sent, continuation), self._kept_input(sent, continuation)
-
-    def _kept_input(self, sent: _SentRequest, continuation: Continuation) -> RequestPart:
-        if sent.place not in self._inputs:
-            self._inputs[sent.place] = self._input(sent, continuation)
-        return self._inputs[sent.place]
+        if sent.place not in self._earlier:
+            self._earlier[sent.place] = self._output(sent, continuation), self._input(sent, continuation)
+        return self._earlier[sent.place]
 
     def _input(self, sent: _SentRequest, continuation: Continuation) -> RequestPart:
         items = continuation.input(sent.request)
@@ -261,12 +257,10 @@ class LogicalRequests:
 
     def _output(self, sent: _SentRequest, continuation: Continuation) -> RequestPart:
         """Return what came back: of a response that was retrieved later, the most that an exchange has of it."""
-        if sent.place not in self._outputs:
-            places = (sent.place, *self._indexed().retrievals(sent.place))
-            found = (continuation.output(payloads(self._recordings[place])) for place in places)
-            items = self._encoded(max(found, key=len), continuation)
-            self._outputs[sent.place] = RequestPart("output", sent.exchange_id, sent.number, items)
-        return self._outputs[sent.place]
+        places = (sent.place, *self._indexed().retrievals(sent.place))
+        found = (continuation.output(payloads(self._recordings[place])) for place in places)
+        items = self._encoded(max(found, key=len), continuation)
+        return RequestPart("output", sent.exchange_id, sent.number, items)
 
     def _encoded(self, items: Sequence[Any], continuation: Continuation) -> tuple[msgspec.Raw, ...]:
         forms = map(continuation.compared, items) if self._is_compared else items

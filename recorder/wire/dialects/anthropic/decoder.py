@@ -234,11 +234,8 @@ class MessagesDecoder(JsonDecoder):
     def _text_delta(self, index: int, delta: Object) -> Sequence[Fact]:
         name, field = _TEXTS[delta["type"]]
         added = text(delta.get(name))
-        return (
-            (MalformedPayload(f"{delta['type']} without a text"),) if added is None else self._text(index, field, added)
-        )
-
-    def _text(self, index: int, field: Field, added: str) -> Sequence[Fact]:
+        if added is None:
+            return (MalformedPayload(f"{delta['type']} without a text"),)
         if not added:
             return ()
         block = self._blocks.get(index)

@@ -207,11 +207,13 @@ class Candidate:
     def _inline_data(self, value: Any, part: Object) -> None:
         found = medium(value)
         output = as_json({"images": [found]} if found else without_bytes(value))
-        self._begin(ItemState("other", "inline_data", output=output, encrypted=_signed(part)))
-        self._close()
+        self._add_whole("inline_data", output, part)
 
     def _file_data(self, value: Any, part: Object) -> None:
-        self._begin(ItemState("other", "file_data", output=as_json(value), encrypted=_signed(part)))
+        self._add_whole("file_data", as_json(value), part)
+
+    def _add_whole(self, type: str, output: str, part: Object) -> None:
+        self._begin(ItemState("other", type, output=output, encrypted=_signed(part)))
         self._close()
 
     def _sign(self) -> None:

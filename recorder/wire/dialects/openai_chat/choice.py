@@ -180,9 +180,9 @@ class Choice:
 def items(delta: Delta, choice: Object) -> Iterator[ItemState]:
     """Yield the items of a choice that came whole."""
     reason, index = text(choice.get("finish_reason")), whole(choice.get("index")) or 0
+    status = _status(reason) if reason else None
     for stated in _whole(delta, object_(choice.get("logprobs"))):
-        placed = msgspec.structs.replace(stated, output_index=index)
-        yield msgspec.structs.replace(placed, status=_status(reason)) if reason else placed
+        yield msgspec.structs.replace(stated, output_index=index, status=status)
 
 
 def _whole(delta: Delta, logprobs: Object) -> Iterator[ItemState]:
@@ -196,12 +196,9 @@ def _whole(delta: Delta, logprobs: Object) -> Iterator[ItemState]:
         found = _spoken_logprobs(logprobs)
         yield ItemState("message", "message", role=delta.role, texts=spoken, annotations=annotations, logprobs=found)
     for call in delta.calls:
-        yield msgspec.structs.replace(_stated(call), texts=_arguments(call))
+        texts = (("arguments", 0, call.arguments),) if call.arguments else ()
+        yield msgspec.structs.replace(_stated(call), texts=texts)
     yield from map(_shown, delta.pictures)
-
-
-def _arguments(call: ToolCall) -> tuple[tuple[Field, int, str], ...]:
-    return (("arguments", 0, call.arguments),) if call.arguments else ()
 
 
 def _joined(delta: Delta, fields: Sequence[Field]) -> tuple[tuple[Field, int, str], ...]:

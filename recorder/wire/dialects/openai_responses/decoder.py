@@ -118,16 +118,11 @@ class Draft:
         return arguments[len(written) :] if written and arguments.startswith(written) else ""
 
 
-def draft_of(item: Object) -> Draft | None:
-    """Return the draft for a call that begins, if its type is streamed so."""
-    opening = _OPENINGS.get(type_of(item))
-    return None if opening is None else Draft(opening(item))
-
-
 _OPENINGS: Mapping[str, Callable[[Object], str]] = {
     "apply_patch_call": lambda item: patch(object_(item.get("operation")), "").removesuffix('"}'),
     "shell_call": lambda item: '{"commands":["',
 }
+"""How the JSON of a call begins whose type is streamed so."""
 
 
 class ResponsesDecoder(JsonDecoder):
@@ -236,9 +231,6 @@ class ResponsesDecoder(JsonDecoder):
         for item in items:
             yield from self._result(item)
 
-    def _on_error(self, type: str, payload: Object) -> Sequence[Fact]:
-        return (failed(payload),)
-
     # -- its items
 
     def _key(self, payload: Object) -> ItemKey:
@@ -255,9 +247,9 @@ class ResponsesDecoder(JsonDecoder):
         key, index, opening = self._key(payload), number(payload.get("output_index")), begun(item)
         if index is not None and opening.item_id is not None:
             self._places[opening.item_id] = index
-        draft = draft_of(item)
+        draft = _OPENINGS.get(type_of(item))
         if draft is not None:
-            self._drafts[key] = draft
+            self._drafts[key] = Draft(draft(item))
         return (*self._stranger(item), ItemStarted(key, index, opening))
 
     def _on_item_done(self, type: str, payload: Object) -> Sequence[Fact]:
@@ -332,6 +324,6 @@ _EVENTS: Mapping[str, Callable[[ResponsesDecoder, str, Object], Sequence[Fact]]]
     "response.output_item.done": ResponsesDecoder._on_item_done,
     "response.shell_call_command.delta": ResponsesDecoder._on_draft,
     "response.apply_patch_call_operation_diff.delta": ResponsesDecoder._on_draft,
-    ERROR: ResponsesDecoder._on_error,
+    ERROR: lambda decoder, type, payload: (failed(payload),),
     **dict.fromkeys(_types(_PHASES), ResponsesDecoder._on_phase),
 }
