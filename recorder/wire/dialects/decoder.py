@@ -78,9 +78,9 @@ class JsonDecoder(ABC):
     def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
         """Decode the payload of an event, any JSON."""
 
-    @abstractmethod
     def whole(self, payload: Any) -> Sequence[Fact]:
         """Decode a document, any JSON."""
+        return self.payload(None, payload)
 
     def contents(self, type: str | None, payload: Any) -> Iterable[Content]:
         """Return the places of a payload at which all text is content, which a fact should have."""
@@ -124,12 +124,11 @@ def with_errors(payload: Any, facts: Sequence[Fact]) -> Sequence[Fact]:
     if any(isinstance(fact, ErrorReported) for fact in facts):
         return facts
     errors = [*vendors_errors(payload)]
-    if not errors and facts and all(isinstance(fact, _NO_ANSWER) for fact in facts):
-        error = envelope_error(payload)
-        errors = [] if error is None else [error]
-    if errors and all(isinstance(fact, _NO_ANSWER) for fact in facts):
-        return errors  # that nobody knows the payload is what its error says already
-    return [*facts, *errors] if errors else facts
+    if not all(isinstance(fact, _NO_ANSWER) for fact in facts):
+        return [*facts, *errors] if errors else facts
+    error = envelope_error(payload) if facts and not errors else None
+    # That nobody knows the payload is what its error says already.
+    return errors or (facts if error is None else [error])
 
 
 def common_deltas(read: FastPath, payloads: Iterable[bytes]) -> list[TextAdded]:

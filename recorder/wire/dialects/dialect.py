@@ -71,7 +71,7 @@ class RequestPlaces(msgspec.Struct, frozen=True):
     A path is names with dots between, `*` for each element of a list.
     """
 
-    credentials: tuple[str, ...] = ()  # besides those whose names say it (`recorder.wire.redaction.names`)
+    credentials: tuple[str, ...] = ()  # besides those whose names say it (`recorder.wire.redaction.marks`)
     of_model: tuple[str, ...] = ()  # what a model reads or writes, with all that is in it: no parameter
 
 

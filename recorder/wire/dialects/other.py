@@ -71,9 +71,6 @@ class OtherDecoder(JsonDecoder):
                 return ResponseStarted(None, text(holder.get("model"))), report
         return ()
 
-    def whole(self, payload: Any) -> Sequence[Fact]:
-        return self.payload(None, payload)
-
 
 def _report(usage: Object) -> UsageReported | None:
     """Return the report, None if it counts no tokens: some transcriptions are paid by their length."""

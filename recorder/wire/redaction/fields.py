@@ -7,7 +7,7 @@ Rules of this file:
 * The dialects declare the places (`RequestPlaces`): those of credentials, and those that a model reads or writes. The
   places of all dialects count in every body, at any depth: gateways take fields of other APIs, clouds, batches and
   WebSocket messages wrap a request, and responses repeat it.
-* Everything else is a parameter. There a name says what is a secret (`names`), headers are those of HTTP (`headers`),
+* Everything else is a parameter. There a name says what is a secret (`marks`), headers are those of HTTP (`headers`),
   and of a URL only known parameters are kept, no user and no password.
 * What a model reads is not looked at: a user who writes `"authorization": "…"` in a message keeps it.
 * A body is read as far as it goes: cut off, in lines, after `data: `. Never raises.
@@ -26,7 +26,7 @@ import msgspec
 
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.redaction.headers import is_harmless_parameter, keeps
-from recorder.wire.redaction.names import is_label, is_secret
+from recorder.wire.redaction.marks import is_label, is_secret
 from recorder.wire.redaction.shapes import Hit
 
 Path = Sequence[str]  # names from the outside in, `*` for any, also for each element of a list

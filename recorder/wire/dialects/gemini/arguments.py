@@ -77,7 +77,10 @@ class Arguments:
         holder: Any = self.value
         for step, following in pairwise(self._path):
             kind = list if isinstance(following, int) else dict
-            child = _get(holder, step)
+            try:
+                child = holder[step]
+            except LookupError:
+                child = None
             if not isinstance(child, kind):
                 child = kind()
                 _set(holder, step, child)
@@ -115,12 +118,6 @@ def _closing(steps: Sequence[Step]) -> str:
 
 def _key(step: Step) -> str:
     return "" if isinstance(step, int) else as_json(step) + ":"
-
-
-def _get(holder: Any, step: Step) -> Any:
-    if isinstance(step, int):
-        return holder[step] if step < len(holder) else None
-    return holder.get(step)
 
 
 def _set(holder: Any, step: Step, value: Any) -> None:

@@ -176,9 +176,6 @@ class GeminiDecoder(JsonDecoder):
             return list(chain.from_iterable(map(self._chunk, payload)))
         return (failed(payload),) if type == ERROR and isinstance(payload, dict) else self._chunk(payload)
 
-    def whole(self, payload: Any) -> Sequence[Fact]:
-        return self.payload(None, payload)
-
     def document(self, data: bytes) -> Sequence[Fact]:
         facts = super().document(data)
         if not (facts and isinstance(facts[0], MalformedPayload) and data.lstrip().startswith(b"[")):
