@@ -131,7 +131,8 @@ def _of_tier(model: Any, tier: str, context: Mapping[str, str]) -> Iterator[Peri
 
     Spans of time with the same prices are one.
     """
-    constraints = [each.constraint for each in (*_conditional(model), *(model.price_variants or ()))]
+    conditional = model.prices if isinstance(model.prices, list) else []
+    constraints = [each.constraint for each in (*conditional, *(model.price_variants or ()))]
     dates = sorted({each.start_date for each in constraints if hasattr(each, "start_date")})
     times = sorted({0, DAY_S}.union(*map(_times, constraints)))
     midnights = [datetime.combine(each, time(), UTC) for each in dates]
@@ -153,10 +154,6 @@ def _differs(model: Any, start: datetime, second: int, context: Mapping[str, str
     """Return whether a tier has another price than the standard one at a time."""
     at = start + timedelta(seconds=second)
     return bool(model.get_prices(at, context) != model.get_prices(at))
-
-
-def _conditional(model: Any) -> Sequence[Any]:
-    return model.prices if isinstance(model.prices, list) else ()
 
 
 def _times(constraint: Any) -> Iterator[int]:

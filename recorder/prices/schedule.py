@@ -14,7 +14,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -33,9 +33,8 @@ class Changes(NamedTuple):
 def changes(there: Sequence[PriceRow], new: Sequence[PriceRow], sources: Sequence[str], at_ns: int) -> Changes:
     """Return the changes that the new rows of some sources make from a time on. Other sources keep their rows."""
     wanted = [row for row in there if row.source not in sources]
-    olds, news = (_grouped(rows, lambda row: row.provider) for rows in (there, new))
-    for provider in {**olds, **news}:
-        old, fresh = olds.get(provider, []), news.get(provider, [])
+    for provider in dict.fromkeys(row.provider for row in (*there, *new)):
+        old, fresh = ([row for row in rows if row.provider == provider] for rows in (there, new))
         base = FILLER_RANK * (1 + max((max(0, row.rank) // FILLER_RANK for row in old), default=0))
         for number, source in enumerate(sources):
             now, then = ([row for row in rows if row.source == source] for rows in (old, fresh))
@@ -47,7 +46,7 @@ def changes(there: Sequence[PriceRow], new: Sequence[PriceRow], sources: Sequenc
 def _timelines(old: Sequence[PriceRow], new: Sequence[PriceRow], at_ns: int, filler: int) -> list[PriceRow]:
     """Return the rows of one provider and source: the old ones up to a time, the new ones from then on."""
     known = {row.model for row in old}
-    olds, news = _grouped(old, _group), _grouped(new, _group)
+    olds, news = _grouped(old), _grouped(new)
     found: list[PriceRow] = []
     for group in {**olds, **news}:
         before, after = olds.get(group, []), news.get(group, [])
@@ -98,13 +97,9 @@ def _clipped(rows: Iterable[PriceRow], start_ns: int, end_ns: int | None) -> lis
     return found
 
 
-def _group(row: PriceRow) -> Hashable:
-    """Return the key of the cards that follow one another in time."""
-    return row.model, row.service_tier, row.above_input_tokens, row.daily_from_s, row.daily_to_s
-
-
-def _grouped(rows: Iterable[PriceRow], key: Callable[[PriceRow], Hashable]) -> Mapping[Hashable, list[PriceRow]]:
+def _grouped(rows: Iterable[PriceRow]) -> Mapping[Hashable, list[PriceRow]]:
+    """Return rows by what those have in common that follow one another in time."""
     found: defaultdict[Hashable, list[PriceRow]] = defaultdict(list)
     for row in rows:
-        found[key(row)].append(row)
+        found[row.model, row.service_tier, row.above_input_tokens, row.daily_from_s, row.daily_to_s].append(row)
     return found
