@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from sqlalchemy import URL
@@ -19,26 +19,19 @@ from recorder.store.queries.query_process import own_engine
 @contextmanager
 def open_attached(url: URL) -> Iterator[Query]:
     """Open a log and its archives. What cannot be read is left out, with a warning."""
-    if is_archive(url):
-        opening: AbstractContextManager[Query] = _open_views(url, "query")
-    elif archives := archives_of(url):
-        opening = _open_both(url, archives)
-    else:
-        opening = own_engine(url)
-    with opening as query:
-        yield query
-
-
-@contextmanager
-def _open_both(log: URL, archives: list[URL]) -> Iterator[Query]:
+    archives = archives_of(url)
+    opener: Callable[[URL], AbstractContextManager[Query]] = own_engine
+    if archives or is_archive(url):
+        opener = _open_views
     with ExitStack() as rest:
-        query: Query
         try:
-            query = rest.enter_context(_open_views(log, "query"))
+            query = rest.enter_context(opener(url))
         except RecorderError as error:
+            if not archives:
+                raise
             for archive in archives:
                 warn_left_out(archive, error)
-            query = rest.enter_context(own_engine(log))
+            query = rest.enter_context(own_engine(url))
         yield query
 
 
@@ -48,7 +41,7 @@ def open_in_duckdb(url: URL) -> AbstractContextManager[Query]:
 
 
 @contextmanager
-def _open_views(url: URL, command: str) -> Iterator[Query]:
+def _open_views(url: URL, command: str = "query") -> Iterator[Query]:
     """Open both by DuckDB. The log's own engine says first if the log can be read here, and if it is up to date."""
     is_stale = "EXISTS (SELECT 1 FROM rebuilds)"  # in an archive, which takes no session whose projections are due
     if not is_archive(url):

@@ -55,11 +55,6 @@ _ROOTS: Mapping[RootKind, Callable[[Exchange], bytes]] = {
 }
 
 
-def root_of(kind: str | None, exchange: Exchange) -> bytes:
-    """Return the hash that the first event of an exchange is chained to. An unknown kind is that of the row."""
-    return _ROOTS["ids" if kind == "ids" else "row"](exchange)
-
-
 def root_kind(exchange: Exchange, first: Event) -> RootKind | None:
     """Return the root that the first event of an exchange is chained to, `None` if it is neither."""
     return next(
@@ -217,7 +212,8 @@ class _Unpacking:
         for *row, last_hash, root_kind in self._rows(exchanges.name, [*exchanges.c.keys(), *OF_CHAIN]):
             exchange = Exchange(*row)
             key = exchange.session_id, exchange.exchange_id
-            self._chains[key] = _Chain(root_of(root_kind, exchange), last_hash)
+            root = _ROOTS.get(root_kind, row_root)(exchange)
+            self._chains[key] = _Chain(root, last_hash)
             yield tuple(row)
 
     def _events(self) -> Iterator[Row]:

@@ -73,7 +73,10 @@ def open_views(
                 sources.append(_attached(opening, archive, f"archive_{number}"))
             except RecorderError as error:
                 if not leaves_out:
-                    raise _would_be_missing(archive, error) from error
+                    raise RecorderError(
+                        f"{error} Its sessions would be missing: let it be read, or take it from the log with "
+                        f"`recorder db archive --detach {database_name(archive)}`."
+                    ) from error
                 warn_left_out(archive, error)
 
     with connected(command, extra, attach) as connection:
@@ -87,13 +90,6 @@ def open_views(
         for view in VIEWS:
             connection.execute(view.statement("duckdb"))
         yield connection
-
-
-def _would_be_missing(archive: URL, error: RecorderError) -> RecorderError:
-    return RecorderError(
-        f"{error} Its sessions would be missing: let it be read, or take it from the log with "
-        f"`recorder db archive --detach {database_name(archive)}`."
-    )
 
 
 class _Source:

@@ -40,11 +40,7 @@ def backup(db: str | None, file: Path, force: bool) -> None:
         )
     file = file.expanduser().absolute()
     with progress_bar("Copying") as move:
-
-        def advance(done: int, total: int) -> None:
-            move(completed=done, total=total)
-
-        made = upkeep_of(url).back_up(url, file, advance, force=force)
+        made = upkeep_of(url).back_up(url, file, lambda done, total: move(completed=done, total=total), force=force)
     ended = f"{counted(made.exchanges, 'exchange')} that {'has' if made.exchanges == 1 else 'have'} ended"
     echo(safe_text(f"{file} has {ended} ({file.stat().st_size:,} bytes)."))
     say_waiting(url, made.offsets)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import msgspec
@@ -26,13 +26,6 @@ from recorder.store.queries.session_named import session_named
 from recorder.store.write.writer import Store
 
 AGAIN = "What was copied stays: run the same again to go on."
-
-
-class _Outcome(NamedTuple):
-    """The copied sessions, and how far the source has ingested its journals."""
-
-    copied: list[CopyReport]
-    offsets: Mapping[str, tuple[int, int]]
 
 
 @click.command("copy")
@@ -82,20 +75,21 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
     ctx.exit(FOUND if findings else 0)
 
 
-async def _copy(source: URL, target: URL, refs: Sequence[str]) -> _Outcome:
+async def _copy(
+    source: URL, target: URL, refs: Sequence[str]
+) -> tuple[list[CopyReport], Mapping[str, tuple[int, int]]]:
+    """Return the copied sessions, and how far the source has ingested its journals."""
     async with await BulkReader.open(source) as here:
         ids = [(await session_named(here, ref)).session_id for ref in refs] if refs else None
         offsets = await here.offsets()  # before its events
         with Store(target) as store:
             async with await BulkReader.open(target) as there:
                 with progress_bar("Copying") as move:
-
-                    def advance(done: int, total: int) -> None:
-                        move(completed=done, total=max(done, total))
-
-                    copied = await copy(here, there, store, advance, ids)
+                    copied = await copy(
+                        here, there, store, lambda done, total: move(completed=done, total=max(done, total)), ids
+                    )
                 await say_if_stale(there)
-    return _Outcome(copied, offsets)
+    return copied, offsets
 
 
 def _lines(copied: CopyReport) -> Iterator[str]:

@@ -158,7 +158,8 @@ class _Export:
         days = self._prepare()
         for dataset in SUMS:
             (self._staged / dataset).mkdir()
-            self._copy(f"SELECT {self._columns(dataset)} FROM {dataset} AS v", self._staged / dataset / _PART)
+            rows = f"SELECT {self._columns(dataset)} FROM {dataset} AS v"
+            self._rows += self._copy(rows, self._staged / dataset / _PART)
             advance(1)
         for dataset in BY_EXCHANGE:
             self._write(dataset, days)
@@ -202,24 +203,18 @@ class _Export:
     def _write(self, dataset: str, days: Iterable[str]) -> None:
         """Compute a view once, into one file, and write each day from there: so the writer of one file is open."""
         columns, staged = _column_types(self._connection, dataset), self._staged / _STAGED_FILE
-        joined = f"{dataset} AS v JOIN days AS d USING (session_id, exchange_id)"
-        self._copy(f"SELECT {self._columns(dataset)}, d.day FROM {joined}", staged, is_staged=True)
+        self._stage(dataset, staged)
         selected = ", ".join(f'"{name}"' for name in columns)
         for day in days:
-            folder = self._staged / dataset / f"day={day}"
-            folder.mkdir(parents=True)
             of_day = f"FROM read_parquet({quoted(str(staged))}) WHERE day = {quoted(day)}"
-            self._copy(
-                f"SELECT {selected} {of_day} ORDER BY {', '.join(name for name in _KEYS if name in columns)}",
-                folder / _PART,
-            )
+            keys = ", ".join(name for name in _KEYS if name in columns)
+            self._copy_day(f"SELECT {selected} {of_day} ORDER BY {keys}", dataset, day)
         staged.unlink()
 
     def _stage_events(self) -> None:
         """Copy the events as they come, with their days: each day is then read from there, not from the whole log."""
         path = self._staged / _STAGED_FILE
-        joined = f"{EVENTS} AS v JOIN days AS d USING (session_id, exchange_id)"
-        self._copy(f"SELECT {self._columns(EVENTS)}, d.day FROM {joined}", path, is_staged=True)
+        self._stage(EVENTS, path)
         self._connection.execute(
             f"CREATE OR REPLACE VIEW {EVENTS} AS SELECT * EXCLUDE day FROM read_parquet({quoted(str(path))})"
         )
@@ -230,15 +225,24 @@ class _Export:
         of_day = f"SELECT * EXCLUDE day FROM read_parquet({path}) WHERE day = {quoted(day)}"
         self._connection.execute(f"CREATE OR REPLACE VIEW {EVENTS} AS {of_day}")
         for dataset in datasets:
-            folder = self._staged / dataset / f"day={day}"
-            folder.mkdir(parents=True)
             where = f" WHERE {OTHERS}" if dataset == EVENTS else ""
-            self._copy(f"SELECT {self._columns(dataset)} FROM {dataset} AS v{where}", folder / _PART)
+            self._copy_day(f"SELECT {self._columns(dataset)} FROM {dataset} AS v{where}", dataset, day)
 
-    def _copy(self, select: str, target: Path, *, is_staged: bool = False) -> None:
+    def _stage(self, dataset: str, path: Path) -> None:
+        """Copy a dataset, with the day of each row, to one file."""
+        joined = f"{dataset} AS v JOIN days AS d USING (session_id, exchange_id)"
+        self._copy(f"SELECT {self._columns(dataset)}, d.day FROM {joined}", path)
+
+    def _copy_day(self, select: str, dataset: str, day: str) -> None:
+        folder = self._staged / dataset / f"day={day}"
+        folder.mkdir(parents=True)
+        self._rows += self._copy(select, folder / _PART)
+
+    def _copy(self, select: str, target: Path) -> int:
+        """Copy rows to a file, and return their number."""
         options = f"FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {HELD_ROWS}"
         ((count,),) = self._connection.execute(f"COPY ({select}) TO {quoted(str(target))} ({options})").fetchall()
-        self._rows += 0 if is_staged else count
+        return int(count)
 
     def _last_hashes(self, days: Iterable[str]) -> Mapping[str, LastHashes]:
         """Return for each day the last hash of its exchanges, by session; None of one that has not ended."""
