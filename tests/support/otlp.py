@@ -214,9 +214,9 @@ class Receiver:
         return [span for resource in self.resources for scope in resource.scope_spans for span in scope.spans]
 
     @property
-    def span_ids(self) -> Counter[bytes]:
+    def span_ids(self) -> Counter[str]:
         """How often each span arrived."""
-        return Counter(span.span_id for span in self.spans)
+        return Counter(span.span_id.hex() for span in self.spans)
 
     @property
     def metrics(self) -> list[Metric]:
@@ -285,7 +285,7 @@ class Log:
     def __init__(self, database: URL) -> None:
         self.database = database
         self.conversations = Conversations(database)
-        self.made: set[bytes] = set()
+        self.made: set[str] = set()
 
     def talk(self, name: str, turns: int = 2, at_s: float = 0.0) -> Conversation:
         """A session in which each response calls a tool, whose result the next request brings."""
@@ -299,7 +299,7 @@ class Log:
     def add(self, talk: Conversation, turn: int, asked: Any) -> Exchange:
         frames = response(*call("roll", "{}", 0, f"call_{turn}"), id=f"resp_{talk.session.name}_{turn}")
         exchange = talk.exchange(frames, asked, at_s=turn * 10)
-        self.made.add(span_id(exchange.exchange_id, "exchange"))
+        self.made.add(span_id(exchange.exchange_id))
         return exchange
 
     def push(self, receiver: Receiver, *options: object) -> dict[str, Any]:

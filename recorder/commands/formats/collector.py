@@ -31,7 +31,7 @@ from recorder.exports.otlp.collector import (
     headers_of,
     headers_of_environment,
 )
-from recorder.exports.otlp.conventions import NEWEST, Convention, convention_of
+from recorder.exports.otlp.conventions import Convention, convention_of
 from recorder.exports.otlp.cursor import ExportCursor, Signal
 from recorder.exports.otlp.push import BUSY_S, Pusher, PushReport
 from recorder.model.text import counted, safe_text
@@ -58,7 +58,7 @@ def push(
     """Send what the collector does not have yet, and write what was sent."""
     if follow and output != "table":
         raise UsageError("--follow does not end, so there is nothing to be written as JSON: leave one of them out.")
-    terms = _Terms(*_target(url, headers), convention_of(convention or NEWEST), content, metrics is not False, since)
+    terms = _Terms(*_target(url, headers), convention_of(convention), content, metrics is not False, since)
     try:
         row = asyncio.run(_push(current_url(db), terms, follow=follow))
     except asyncio.CancelledError as error:  # a supervisor has stopped it

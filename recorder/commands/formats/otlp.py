@@ -10,7 +10,7 @@ from recorder.commands.terminal.output import echo, write_bytes
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.errors import NotFoundError
 from recorder.exports.otlp.content import load_content
-from recorder.exports.otlp.conventions import NEWEST, convention_of
+from recorder.exports.otlp.conventions import convention_of
 from recorder.exports.otlp.metrics import Measurements
 from recorder.exports.otlp.source import ExportReader
 from recorder.exports.otlp.spans import spans_of
@@ -20,7 +20,7 @@ from recorder.model.text import counted
 
 async def write(source: ExportSource, *, content: bool, convention: str | None, metrics: bool | None) -> None:
     """Write exchanges that have ended to stdout; say on stderr how many have not."""
-    names, log, chosen = convention_of(convention or NEWEST), source.log, source.chosen
+    names, log, chosen = convention_of(convention), source.log, source.chosen
     await say_if_stale(log)
     reader = await ExportReader.open(log, source.session, has_texts=content and not metrics)
     numbers = {exchange.exchange_id: number for number, exchange in chosen}

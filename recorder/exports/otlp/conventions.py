@@ -54,9 +54,9 @@ CONVENTIONS: Mapping[str, Convention] = {
 NEWEST = next(iter(CONVENTIONS))
 
 
-def convention_of(version: str = NEWEST) -> Convention:
-    """Return the convention of a version. Raises `UsageError` with the versions that there are."""
-    found = CONVENTIONS.get(version)
+def convention_of(version: str | None = None) -> Convention:
+    """Return the convention of a version, or the newest. Raises `UsageError` with the versions that there are."""
+    found = CONVENTIONS.get(version or NEWEST)
     if found is None:
         raise UsageError(f"There is no convention {version!r} here: give one of {', '.join(CONVENTIONS)}.")
     return found

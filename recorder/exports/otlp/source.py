@@ -241,7 +241,7 @@ class ExportReader:
     async def read(self, exchange_ids: Collection[str]) -> list[ExportedExchange]:
         """Return those of some exchanges that have ended, in order of their ids. Give at most `PAGE` of them."""
         found = [self._exchange(row) for row in await self._rows(_EXPORTED, exchange_ids=list(exchange_ids))]
-        return [await self._with_all_texts(each) for each in found] if self._has_texts else found
+        return [await self._with_texts(each) for each in found] if self._has_texts else found
 
     def answering(self, exchange_ids: Collection[str]) -> set[str]:
         """Return the exchanges whose requests brought results of calls of these."""
@@ -260,11 +260,6 @@ class ExportReader:
     async def _rows(self, statement: Select[Any], **values: Any) -> Sequence[AnyRow]:
         return await self._log.rows(statement, session_id=self._session.session_id, **values)
 
-    async def _with_all_texts(self, exported: ExportedExchange) -> ExportedExchange:
-        items = await self._rows(_ITEMS, exchange_id=exported.exchange.exchange_id)
-        results = await self._with_texts(exported.results)
-        return msgspec.structs.replace(exported, results=results, items=tuple(ItemRow(*row) for row in items))
-
     def _exchange(self, row: AnyRow) -> ExportedExchange:
         exchange = _of_row(Exchange, row, "exchange_")
         return ExportedExchange(
@@ -278,15 +273,17 @@ class ExportReader:
             retry=self._retries.get(exchange.exchange_id),
         )
 
-    async def _with_texts(self, results: Sequence[ToolResult]) -> tuple[ToolResult, ...]:
-        calls = {(each.exchange_id, each.item): each for each in results}
+    async def _with_texts(self, exported: ExportedExchange) -> ExportedExchange:
+        items = await self._rows(_ITEMS, exchange_id=exported.exchange.exchange_id)
+        calls = {(each.exchange_id, each.item): each for each in exported.results}
         rows = await self._rows(_TEXTS, exchange_ids=sorted({id for id, _ in calls})) if calls else ()
         for row in rows:
-            call = calls.get((row.exchange_id, row.item))
-            if call is not None:
-                texts = {"arguments": row.arguments, "output": row.output}
-                calls[row.exchange_id, row.item] = msgspec.structs.replace(call, **texts)
-        return tuple(calls.values())
+            key = row.exchange_id, row.item
+            if key in calls:
+                calls[key] = msgspec.structs.replace(calls[key], arguments=row.arguments, output=row.output)
+        return msgspec.structs.replace(
+            exported, results=tuple(calls.values()), items=tuple(ItemRow(*row) for row in items)
+        )
 
 
 def _of_row(type: type[Row], row: AnyRow, prefix: str = "") -> Row:

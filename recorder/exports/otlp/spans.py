@@ -114,8 +114,8 @@ def _exchange_span(exported: ExportedExchange, convention: Convention, content: 
     }
     message = found.error if content is not None else None
     return TraceSpan(
-        trace_id=trace_id(exchange.session_id).hex(),
-        span_id=span_id(exchange.exchange_id, "exchange").hex(),
+        trace_id=trace_id(exchange.session_id),
+        span_id=span_id(exchange.exchange_id),
         name=name,
         kind=SpanKind.CLIENT,
         start_time_unix_nano=str(exchange.started_ns),
@@ -143,9 +143,9 @@ def _tool_span(exported: ExportedExchange, result: ToolResult, convention: Conve
         "gen_ai.tool.call.result": result.output if has_texts else None,
     }
     return TraceSpan(
-        trace_id=trace_id(exchange.session_id).hex(),
-        span_id=_tool_span_id(result).hex(),
-        parent_span_id=span_id(result.exchange_id, "exchange").hex(),
+        trace_id=trace_id(exchange.session_id),
+        span_id=_tool_span_id(result),
+        parent_span_id=span_id(result.exchange_id),
         name=f"execute_tool {result.name or result.type}",
         kind=SpanKind.INTERNAL,
         start_time_unix_nano=str(result.began_ns),
@@ -155,17 +155,17 @@ def _tool_span(exported: ExportedExchange, result: ToolResult, convention: Conve
     )
 
 
-def _tool_span_id(result: ToolResult) -> bytes:
-    return span_id(result.exchange_id, "tool", f"{result.item} {result.call_id or ''}")
+def _tool_span_id(result: ToolResult) -> str:
+    return span_id(result.exchange_id, f"tool {result.item} {result.call_id or ''}")
 
 
 def _links(exported: ExportedExchange) -> list[SpanLink]:
     previous, retry = exported.projected.previous_exchange_id, exported.retry
-    links = [(span_id(previous, "exchange"), "continues")] if previous else []
-    links += [(span_id(retry.retried_exchange_id, "exchange"), "retries")] if retry else []
+    links = [(span_id(previous), "continues")] if previous else []
+    links += [(span_id(retry.retried_exchange_id), "retries")] if retry else []
     links += [(_tool_span_id(each), "answers") for each in exported.results]
-    trace = trace_id(exported.exchange.session_id).hex()
-    return [SpanLink(trace, id.hex(), key_values({"recorder.link": kind})) for id, kind in links]
+    trace = trace_id(exported.exchange.session_id)
+    return [SpanLink(trace, id, key_values({"recorder.link": kind})) for id, kind in links]
 
 
 def _inference(exported: ExportedExchange) -> dict[str, Value]:

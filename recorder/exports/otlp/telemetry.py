@@ -126,20 +126,19 @@ def _any_value(value: str | bool | int | float | tuple[str, ...]) -> dict[str, A
             return {"arrayValue": {"values": [{"stringValue": each} for each in value]}}
 
 
-def trace_id(session_id: str) -> bytes:
-    """Return the 16 bytes of the trace of a session."""
-    return UUID(session_id).bytes
+def trace_id(session_id: str) -> str:
+    """Return the 16 bytes of the trace of a session, as hexadecimal digits."""
+    return UUID(session_id).hex
 
 
-def span_id(exchange_id: str, kind: str, call: str = "") -> bytes:
-    """Return the 8 bytes of a span: `kind` is "exchange" or "tool", `call` tells the tools of one exchange apart.
+def span_id(exchange_id: str, of: str = "exchange") -> str:
+    """Return the 8 bytes of a span of an exchange, as hexadecimal digits: its own, or `of` one of its tools.
 
     All zero means "no span" in OTLP, so the next bytes of the digest are taken then.
     """
-    named = f"{exchange_id} {kind} {call}" if call else f"{exchange_id} {kind}"
-    digest = sha256(named.encode("utf-8", "surrogatepass")).digest()
+    digest = sha256(f"{exchange_id} {of}".encode("utf-8", "surrogatepass")).digest()
     parts = (digest[at : at + SPAN_ID_BYTES] for at in range(0, len(digest), SPAN_ID_BYTES))
-    return next((part for part in parts if any(part)), digest[-SPAN_ID_BYTES:])
+    return next((part for part in parts if any(part)), digest[-SPAN_ID_BYTES:]).hex()
 
 
 RESOURCE = {"attributes": key_values({"service.name": "recorder"})}

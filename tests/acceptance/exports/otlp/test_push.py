@@ -71,4 +71,4 @@ def test_a_kill_loses_nothing_and_sends_nothing_twice_but_what_was_not_answered(
     twice = [id for id, count in receiver.span_ids.items() if count > 1]
     assert 0 < len(twice) <= BATCH
     for id in twice:
-        assert len({span.SerializeToString() for span in receiver.spans if span.span_id == id}) == 1
+        assert len({span.SerializeToString() for span in receiver.spans if span.span_id.hex() == id}) == 1

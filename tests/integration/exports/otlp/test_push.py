@@ -99,7 +99,7 @@ def test_an_older_exchange_that_ends_later_is_sent_then(file: Log, receiver: Rec
     file.add(talk, 1, asking("Quick"))
     assert file.push(receiver)["exchanges"] == 1
     end(file, late)
-    file.made.add(span_id(late.exchange_id, "exchange"))
+    file.made.add(span_id(late.exchange_id))
     assert file.push(receiver)["exchanges"] == 1
     assert once(receiver, file, tools=0)
 
@@ -135,7 +135,7 @@ def test_a_tool_is_sent_once_where_its_result_came_before_its_call_was_in_the_lo
     talk = log.conversations.session("talk")
     frames = response(*call("roll", "{}"))
     first = talk.exchange(frames[:-1], asking("Go"), ended=False)
-    log.made.add(span_id(first.exchange_id, "exchange"))
+    log.made.add(span_id(first.exchange_id))
     log.add(talk, 3, [*asking("Go"), *answering("6")])
     log.push(receiver)
     assert tools_of(receiver) == {}
@@ -155,7 +155,7 @@ def test_a_tool_is_sent_once_where_an_earlier_request_turns_out_to_have_brought_
     log.push(receiver)
     assert tools_of(receiver) == {"execute_tool roll": 1}
     end(log, slow)
-    log.made.add(span_id(slow.exchange_id, "exchange"))
+    log.made.add(span_id(slow.exchange_id))
     assert log.push(receiver)["spans"] == 1
     assert once(receiver, log, tools=1)
 
