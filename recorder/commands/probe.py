@@ -34,7 +34,7 @@ from recorder.errors import RecorderError, UsageError
 from recorder.lint.report import Lenience
 from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text
-from recorder.prices.table import rates, valid_prices
+from recorder.prices.table import valid_prices
 from recorder.probe.apis import APIS
 from recorder.probe.cases import Bound, Case, Mode, ProbeApi, bound
 from recorder.probe.judge import CaseVerdict, Reader, judge
@@ -207,7 +207,10 @@ async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
     async with log:
         prices = await valid_prices(log, time.time_ns(), plan.model)
     rows = [row for row in prices if row.provider == plan.upstream.name and not row.service_tier]
-    card = rates([row for row in rows if row.rank == rows[0].rank and not row.above_input_tokens])
+    card = {}
+    for row in rows:
+        if row.rank == rows[0].rank and not row.above_input_tokens:
+            card[row.unit] = row.usd_per_million
     given, put_out = card.get("input"), card.get("output")
     if given is None or put_out is None:
         return None

@@ -10,7 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -116,11 +116,6 @@ def own_prices(path: Path | None) -> OwnPrices | None:
     if path is None and not own_file.default_path().is_file():
         return None
     return own_file.read(path or own_file.default_path())
-
-
-def rates(rows: Sequence[PriceRow]) -> Mapping[str, str | None]:
-    """Return the prices of a card, by unit."""
-    return {row.unit: row.usd_per_million for row in rows}
 
 
 def _of_new(there: Sequence[PriceRow], models: Models) -> list[PriceRow]:

@@ -33,15 +33,15 @@ OLD_NS = 30 * 86_400 * 10**9  # a month
 
 def log(url: URL) -> Iterator[CheckResult]:
     """Yield the checks of a database, up to the first failure that prevents the others."""
-    of_file: dict[str, Check] = {
+    more: dict[str, Check] = {
         "open": partial(_open, writer_of(journal_root(database_of(url)))),
         "verify": partial(_verified, url),
     }
-    if is_archive(url):
-        yield from checks(url, of_file)
-        return
-    more: dict[str, Check] = of_file if address_of(url).is_local else {"recorders": partial(_recorders, url)}
-    yield from checks(url, {**more, "schema": partial(_schema, url), "archive": _archives})
+    if not is_archive(url):
+        if not address_of(url).is_local:
+            more = {"recorders": partial(_recorders, url)}
+        more |= {"schema": partial(_schema, url), "archive": _archives}
+    yield from checks(url, more)
 
 
 def _schema(url: URL, ask: Ask) -> Iterator[CheckResult]:

@@ -102,26 +102,6 @@ def digest_of(path: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-def changed_files(folder: Path, manifest: ParquetManifest) -> Iterator[str]:
-    """Yield a sentence for each file of an export that is not the one that was written."""
-    expected = manifest.all_files
-    for name, digest in sorted(expected.items()):
-        try:
-            found = digest_of(folder / name)
-        except OSError as error:
-            yield f"{folder / name} cannot be read: {error.strerror}"
-        else:
-            if found != digest:
-                yield f"{folder / name} is not the file that was exported: it was changed, or an export broke off"
-    there = {str(path.relative_to(folder)) for path in folder.rglob(f"*{SUFFIX}") if not _is_hidden(path, folder)}
-    for name in sorted(there - expected.keys()):
-        yield f"{folder / name} is not in the manifest: it was added, or an export broke off"
-
-
-def _is_hidden(path: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in path.relative_to(folder).parts)
-
-
 class ExportedFolder:
     """An export, to which the sessions of a log are compared one after another."""
 
@@ -132,9 +112,23 @@ class ExportedFolder:
         """The last hash of each exchange, or None of one that was open, by session."""
         self._new = self._purged = 0
 
-    def changed_files(self) -> list[str]:
-        """Return a sentence for each file that is not as it was written."""
-        return list(changed_files(self._folder, self._manifest))
+    def changed_files(self) -> Iterator[str]:
+        """Yield a sentence for each file that is not the one that was written."""
+        folder, expected, there = self._folder, self._manifest.all_files, set[str]()
+        for name, digest in sorted(expected.items()):
+            try:
+                found = digest_of(folder / name)
+            except OSError as error:
+                yield f"{folder / name} cannot be read: {error.strerror}"
+            else:
+                if found != digest:
+                    yield f"{folder / name} is not the file that was exported: it was changed, or an export broke off"
+        for path in folder.rglob(f"*{SUFFIX}"):
+            place = path.relative_to(folder)
+            if not any(part.startswith(".") for part in place.parts):
+                there.add(str(place))
+        for name in sorted(there - expected.keys()):
+            yield f"{folder / name} is not in the manifest: it was added, or an export broke off"
 
     def compare(self, verified: SessionReport) -> None:
         """Add findings to the report of a session: exchanges that differ from the export, or are missing in the log."""

@@ -29,7 +29,7 @@ from sqlalchemy import URL
 
 from recorder.archive.query import open_query
 from recorder.exports.parquet.export import BY_EXCHANGE, OF_EVENTS, SUMS
-from recorder.exports.parquet.manifest import changed_files, read_manifest, write_manifest
+from recorder.exports.parquet.manifest import ExportedFolder, read_manifest, write_manifest
 from recorder.model.events import Event
 from recorder.projections.views.contract import VIEWS
 from recorder.store.location import database_url
@@ -181,7 +181,7 @@ def test_days_before_since_remain_and_those_that_are_gone_go(tmp_path: Path) -> 
     assert export(db, folder, "--since", second).code == 0
     assert list(read_manifest(folder).days) == [first, second]
     assert not list(folder.rglob(f"day={third}"))
-    assert not list(changed_files(folder, read_manifest(folder)))
+    assert not list(ExportedFolder(folder).changed_files())
 
 
 def test_a_day_is_complete_when_it_is_over_and_all_has_ended(tmp_path: Path) -> None:
