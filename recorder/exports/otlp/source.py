@@ -53,48 +53,6 @@ class Retry(msgspec.Struct, frozen=True):
     waited_ns: int | None  # since the attempt before ended
 
 
-class Projected(msgspec.Struct, frozen=True):
-    """Columns that the projections have of an exchange, under their names there."""
-
-    response_id: str | None = None
-    request_model: str | None = None
-    response_model: str | None = None
-    stream: int | None = None
-    status: str | None = None
-    http_status: int | None = None
-    finish_reason: str | None = None
-    error_type: str | None = None
-    error_code: str | None = None
-    error: str | None = None
-    is_retrieval: int | None = None
-    purpose: str | None = None
-    parent_thread_id: str | None = None
-    input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_write_input_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_output_tokens: int | None = None
-    partial: int | None = None
-    first_event_ns: int | None = None
-    ttft_ns: int | None = None
-    longest_silence_ns: int | None = None
-    stalls: int | None = None
-    events: int | None = None
-    bytes: int | None = None
-    gap_p50_ns: int | None = None
-    gap_p95_ns: int | None = None
-    gap_p99_ns: int | None = None
-    max_output_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    reasoning_effort: str | None = None
-    service_tier: str | None = None
-    response_service_tier: str | None = None
-    response_format: str | None = None
-    conversation_id: str | None = None
-    previous_exchange_id: str | None = None
-
-
 class ExportedExchange(msgspec.Struct, frozen=True):
     """An exchange that has ended, with all that its spans and metrics are made of."""
 
@@ -102,20 +60,24 @@ class ExportedExchange(msgspec.Struct, frozen=True):
     exchange: Exchange
     duration_ns: int  # up to its end
     end: EndRecord | None  # None: it cannot be read
-    projected: Projected
+    projected: AnyRow  # with the columns of projections: None where an exchange has no row
     is_repeat: bool  # an exchange that began earlier has the same response, and reported its tokens
     results: tuple[ToolResult, ...] = ()  # that its request brought
     retry: Retry | None = None
     items: tuple[ItemRow, ...] = ()  # of its response; only if the reader has texts
 
 
-_PARTS = ("exchanges", "usage", "timing", "parameters", "requests")
-_projected: list[Any] = [tables_of[name].alias(f"of_{name}") for name in _PARTS]
-
-
-def _column(name: str) -> Any:
-    """Return a column of `Projected`: that of the first table which has it."""
-    return next(part.c[name] for part in _projected if name in part.c)
+_PROJECTED = {
+    "exchanges": "response_id request_model response_model stream status http_status finish_reason error_type "
+    "error_code error is_retrieval purpose parent_thread_id",
+    "usage": "input_tokens cache_read_input_tokens cache_write_input_tokens output_tokens reasoning_output_tokens "
+    "partial",
+    "timing": "first_event_ns ttft_ns longest_silence_ns stalls events bytes gap_p50_ns gap_p95_ns gap_p99_ns",
+    "parameters": "max_output_tokens temperature top_p reasoning_effort service_tier response_service_tier "
+    "response_format",
+    "requests": "conversation_id previous_exchange_id",
+}
+"""The columns that are read, by projection."""
 
 
 _IS_REPEAT: Any = literal_column(
@@ -129,16 +91,13 @@ _IS_REPEAT: Any = literal_column(
 def _exported() -> Select[Any]:
     """Return the statement for some exchanges of a session that have ended, in order of their ids."""
     joined = exchanges.join(events, and_(of_same_exchange(events, exchanges), IS_END))
-    for part in _projected:
+    columns: list[Any] = [column.label(f"exchange_{column.name}") for column in exchanges.c]
+    for name, names in _PROJECTED.items():
+        part = tables_of[name].alias(f"of_{name}")
         joined = joined.outerjoin(part, of_same_exchange(part, exchanges))
+        columns += [part.c[each] for each in names.split()]
     return (
-        select(
-            *(column.label(f"exchange_{column.name}") for column in exchanges.c),
-            events.c.t_ns,
-            events.c.raw,
-            _IS_REPEAT.label("is_repeat"),
-            *map(_column, Projected.__struct_fields__),
-        )
+        select(*columns, events.c.t_ns, events.c.raw, _IS_REPEAT.label("is_repeat"))
         .select_from(joined)
         .where(
             exchanges.c.session_id == bindparam("session_id"),
@@ -267,7 +226,7 @@ class ExportReader:
             exchange=exchange,
             duration_ns=row.t_ns,
             end=_end(row.raw),
-            projected=_of_row(Projected, row),
+            projected=row,
             is_repeat=bool(row.is_repeat),
             results=tuple(self._results.get(exchange.exchange_id, ())),
             retry=self._retries.get(exchange.exchange_id),

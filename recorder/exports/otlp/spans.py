@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from recorder.exports.otlp.conventions import Convention
-from recorder.exports.otlp.source import ExportedExchange, Projected, ToolResult
+from recorder.exports.otlp.source import ExportedExchange, ToolResult
 from recorder.exports.otlp.telemetry import (
     Attributes,
     SpanKind,
@@ -32,6 +32,7 @@ from recorder.exports.otlp.telemetry import (
     trace_id,
 )
 from recorder.model.events import WEBSOCKET
+from recorder.store.engine import AnyRow
 from recorder.wire.dialects import by_name
 from recorder.wire.providers import PROVIDERS
 from recorder.wire.upstreams import KNOWN
@@ -185,7 +186,7 @@ def _inference(exported: ExportedExchange) -> dict[str, Value]:
     }
 
 
-def _tokens(found: Projected) -> dict[str, Value]:
+def _tokens(found: AnyRow) -> dict[str, Value]:
     """Return the counts of tokens. A response that was retrieved again has them once: back ends add them up."""
     return {
         "gen_ai.usage.input_tokens": found.input_tokens,
