@@ -11,10 +11,22 @@ have ended too: a retry and the result of a call refer to earlier exchanges only
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-from sqlalchemy import Boolean, ColumnElement, Select, and_, bindparam, column, func, literal_column, select, table
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Select,
+    and_,
+    bindparam,
+    column,
+    func,
+    literal_column,
+    null,
+    select,
+    table,
+)
 
 from recorder.model.events import Exchange, Session
 from recorder.model.ids import BEFORE_ALL
@@ -23,9 +35,7 @@ from recorder.projections.rows import TABLES, ItemRow, same_response_sql
 from recorder.store.engine import AnyRow
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, tables_of
-from recorder.store.sql import IS_END, of_exchange, of_same_exchange
-
-Row = TypeVar("Row", bound=msgspec.Struct)
+from recorder.store.sql import IS_END, of_exchange, of_same_exchange, struct_of
 
 PAGE = 200  # exchanges of one query: some 100 KB of rows
 
@@ -45,14 +55,6 @@ class ToolResult(msgspec.Struct, frozen=True):
     output: str | None = None
 
 
-class Retry(msgspec.Struct, frozen=True):
-    """The attempt that an exchange repeats."""
-
-    retried_exchange_id: str
-    attempt_number: int  # 2 is the first repetition
-    waited_ns: int | None  # since the attempt before ended
-
-
 class ExportedExchange(msgspec.Struct, frozen=True):
     """An exchange that has ended, with all that its spans and metrics are made of."""
 
@@ -63,7 +65,7 @@ class ExportedExchange(msgspec.Struct, frozen=True):
     projected: AnyRow  # with the columns of projections: None where an exchange has no row
     is_repeat: bool  # an exchange that began earlier has the same response, and reported its tokens
     results: tuple[ToolResult, ...] = ()  # that its request brought
-    retry: Retry | None = None
+    retry: AnyRow | None = None  # of the view `retries`, if it repeats an attempt
     items: tuple[ItemRow, ...] = ()  # of its response; only if the reader has texts
 
 
@@ -91,7 +93,7 @@ _IS_REPEAT: Any = literal_column(
 def _exported() -> Select[Any]:
     """Return the statement for some exchanges of a session that have ended, in order of their ids."""
     joined = exchanges.join(events, and_(of_same_exchange(events, exchanges), IS_END))
-    columns: list[Any] = [column.label(f"exchange_{column.name}") for column in exchanges.c]
+    columns: list[Any] = [*exchanges.c]
     for name, names in _PROJECTED.items():
         part = tables_of[name].alias(f"of_{name}")
         joined = joined.outerjoin(part, of_same_exchange(part, exchanges))
@@ -141,6 +143,8 @@ _RESULTS = (
         *(_calls.c[name] for name in ("exchange_id", "item", "name", "type", "call_id", "failed")),
         (_asked.c.started_ns + _calls.c.ended_ns).label("began_ns"),
         _answered.c.started_ns.label("ended_ns"),
+        null().label("arguments"),  # read later, by `_TEXTS`
+        null().label("output"),
     )
     .select_from(
         _calls.join(_asked, _is_of(_calls, _asked, _calls.c.exchange_id)).join(
@@ -179,11 +183,11 @@ class ExportReader:
         self, log: LogReader, session: Session, results: Sequence[AnyRow], retries: Sequence[AnyRow], has_texts: bool
     ) -> None:
         self._log, self._session, self._has_texts = log, session, has_texts
-        self._retries = {row.exchange_id: _of_row(Retry, row) for row in retries}
+        self._retries = {row.exchange_id: row for row in retries}
         self._results: dict[str, list[ToolResult]] = {}  # by the exchange that brought it
         self._answering: dict[str, set[str]] = {}  # by the exchange with the call
         for row in results:
-            result = _of_row(ToolResult, row)
+            result = struct_of(ToolResult, row)
             self._results.setdefault(row.output_exchange_id, []).append(result)
             self._answering.setdefault(result.exchange_id, set()).add(row.output_exchange_id)
 
@@ -220,7 +224,7 @@ class ExportReader:
         return await self._log.rows(statement, session_id=self._session.session_id, **values)
 
     def _exchange(self, row: AnyRow) -> ExportedExchange:
-        exchange = _of_row(Exchange, row, "exchange_")
+        exchange = struct_of(Exchange, row)
         return ExportedExchange(
             session=self._session,
             exchange=exchange,
@@ -243,12 +247,6 @@ class ExportReader:
         return msgspec.structs.replace(
             exported, results=tuple(calls.values()), items=tuple(ItemRow(*row) for row in items)
         )
-
-
-def _of_row(type: type[Row], row: AnyRow, prefix: str = "") -> Row:
-    """Return a struct of the columns that have the names of its fields."""
-    columns = {name: getattr(row, prefix + name) for name in type.__struct_fields__ if hasattr(row, prefix + name)}
-    return type(**columns)
 
 
 def _end(raw: bytes) -> EndRecord | None:
