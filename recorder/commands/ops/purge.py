@@ -222,13 +222,12 @@ def _show(held: Sequence[SessionSize], purged: Sequence[Tombstone]) -> None:
     if not held:
         return
     ids = short_ids([each.session_id for each in held])
-    write_table(_COLUMNS, [(each, *_cells(row)) for each, row in zip(ids, held, strict=True)])
+    rows = []
+    for id, row in zip(ids, held, strict=True):
+        used = datetime.datetime.fromtimestamp(row.used_ns / 1e9)
+        rows.append((id, row.name, f"{used:%Y-%m-%d %H:%M}", row.exchanges, row.events, row.bytes))
+    write_table(_COLUMNS, rows)
     echo(f"{counted(len(held), 'session')}, {_sums(held)}.")
-
-
-def _cells(row: SessionSize) -> tuple[object, ...]:
-    used = datetime.datetime.fromtimestamp(row.used_ns / 1e9)
-    return row.name, f"{used:%Y-%m-%d %H:%M}", row.exchanges, row.events, row.bytes
 
 
 def _sums(held: Sequence[SessionSize | Counts]) -> str:

@@ -66,7 +66,9 @@ class ChatExport:
             chat = self._conversation(recording, request, answers)
             if chat is None or any(chat.digest(by) in continued for by in _CALL_KEYS):
                 continue
-            self._note(recording, request)
+            if not request.is_complete:
+                reason = request.reason or "what it continues is not there"
+                self._begun.append(f"The conversation of exchange {recording.number} is not whole: {reason}.")
             line = chat.finished()
             self._losses += chat.losses
             written += 1
@@ -93,11 +95,6 @@ class ChatExport:
         if lost:
             found.append(f"Chat messages do not hold: {', '.join(lost)}.")
         return found
-
-    def _note(self, recording: Recording, request: LogicalRequest) -> None:
-        if not request.is_complete:
-            reason = request.reason or "what it continues is not there"
-            self._begun.append(f"The conversation of exchange {recording.number} is not whole: {reason}.")
 
     async def _answers(self) -> Mapping[str, _ModelTurn]:
         """Return the answers by exchange; one that was retrieved later is that of the request, too."""
