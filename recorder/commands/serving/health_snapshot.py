@@ -290,7 +290,7 @@ def _lines(metric: Metric, health: HealthSnapshot) -> Iterator[str]:
     yield f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.type}\n"
     samples = metric.samples
     if isinstance(samples, str):
-        value = getattr(health, samples)
+        value = attrgetter(samples)(health)
         found: Iterable[Sample] = [] if value is None else [({}, value)]
     else:
         found = samples(health)

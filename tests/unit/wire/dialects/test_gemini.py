@@ -29,7 +29,8 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.gemini import DIALECT, RESPONSE
+from recorder.wire.dialects.gemini import DIALECT
+from recorder.wire.dialects.gemini.decoder import RESPONSE
 from tests.support.tables import table
 
 
