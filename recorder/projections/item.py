@@ -63,20 +63,17 @@ def slot_of(fact: ItemFact, known: Container[Slot]) -> Slot:
     return thought if is_thought else (fact.item, "message")
 
 
-class Text:
+class Text(msgspec.Struct, eq=False):
     """One text of an item: its deltas, or the one statement that replaces them.
 
     Numbered deltas are in order of their numbers, in whatever order they arrived; deltas with equal numbers, or without
     numbers, in order of arrival. A statement replaces all deltas with a smaller number.
     """
 
-    __slots__ = ("is_stated", "last", "numbers", "pieces")
-
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.numbers: list[int] = []
-        self.last = 0  # the highest number so far
-        self.is_stated = False
+    pieces: list[str] = []
+    numbers: list[int] = []
+    last: int = 0  # the highest number so far
+    is_stated: bool = False
 
     def state(self, text: str, number: int | None) -> None:
         """Replace the text by a statement of all of it."""
