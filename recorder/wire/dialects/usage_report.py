@@ -69,7 +69,11 @@ def token_count(value: Any) -> int | None:
 
 def first_count(usage: Object, paths: Paths) -> int | None:
     """Return the count at the first of the paths that has one."""
-    return next((count for path in paths if (count := token_count(_at(usage, path))) is not None), None)
+    for path in paths:
+        count = token_count(_at(usage, path))
+        if count is not None:
+            return count
+    return None
 
 
 def counts_at(usage: Object, places: Mapping[str, Paths]) -> dict[str, Any]:
