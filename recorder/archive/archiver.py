@@ -77,26 +77,24 @@ def by_month(chosen: Sequence[SessionSize]) -> dict[str, list[SessionSize]]:
     return {month: [sizes[id] for id in ids] for month, ids in months_of(sizes).items()}
 
 
-def default_data(archive: URL) -> str:
-    """Return the data path of a new archive: a folder beside its catalog. Raise `UsageError` if that is on a server."""
-    catalog = database_of(archive)
-    if not address_of(catalog).is_local:
-        raise UsageError(
-            f"There is no archive {database_name(archive)} yet: name the folder of its files, or s3://…, with --data."
-        )
-    return f"{address_of(catalog).path(catalog)}.files"
-
-
 def open_archive(archive: URL, data: str | None) -> None:
-    """Create an archive if it does not exist. Raise `UsageError` if its folder has files of something else."""
+    """Create an archive if it does not exist; without `data`, its files are in a folder beside its catalog.
+
+    Raise `UsageError` if the folder has files of something else, or the catalog of a new archive is on a server.
+    """
     catalog = database_of(archive)
+    address = address_of(catalog)
     with private():
-        if address_of(catalog).is_local:
-            address_of(catalog).path(catalog).parent.mkdir(parents=True, exist_ok=True)
+        if address.is_local:
+            address.path(catalog).parent.mkdir(parents=True, exist_ok=True)
         with catalog_lock(archive):
-            is_new = _is_new(archive)
-            if is_new:
-                data = data or default_data(archive)
+            if _is_new(archive):
+                if not (data or address.is_local):
+                    raise UsageError(
+                        f"There is no archive {database_name(archive)} yet: name the folder of its files, or s3://…, "
+                        "with --data."
+                    )
+                data = data or f"{address.path(catalog)}.files"
                 _require_empty(data)
             with lake(archive, COMMAND, data=data, writes=True) as connection, translated(archive):
                 if revision(connection) is None and "://" in data_path(connection):
@@ -298,10 +296,8 @@ def same_in(connection: DuckDBPyConnection, month: str, pack: Pack, session_ids:
     """Return the sessions that an archive has as they were packed: each is unpacked, with all hashes computed again."""
     if not session_ids:
         return set()
-    with (
-        tempfile.TemporaryDirectory(prefix="recorder-archive-") as folder,
-        unpack(connection, month, session_ids, Path(folder)) as unpacked,
-    ):
+    with tempfile.TemporaryDirectory(prefix="recorder-archive-") as folder:
+        unpacked = unpack(connection, month, session_ids, Path(folder))
         return session_ids - unpacked.broken - pack.differing(unpacked.url)
 
 

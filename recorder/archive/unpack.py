@@ -86,12 +86,6 @@ class UnpackedLog:
         self.orphans: list[str] = []  # exchanges of which there are events and no row, so the log has nothing
         self.unchained: list[str] = []  # exchanges whose last hash does not follow from their events
 
-    def __enter__(self) -> UnpackedLog:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
     @property
     def size_bytes(self) -> int:
         return sum(path.stat().st_size for path in self._folder.iterdir())

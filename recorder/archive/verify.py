@@ -7,7 +7,7 @@ change of any event is a difference there. What the files themselves have of dam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import URL
@@ -84,7 +84,7 @@ class ArchiveVerifier:
             report = SessionReport(session_id)
             report.find(None, "file", f"the rest cannot be read: {error}")
             return report
-        with unpacked, LogVerifier.open(unpacked.url, self._writer) as verifier:
+        with closing(unpacked), LogVerifier.open(unpacked.url, self._writer) as verifier:
             report = verifier.verify(session_id, advance, projections=projections)
         for exchange_id in unpacked.orphans:
             report.find(exchange_id, "orphan", "there are events of an exchange that has no row: it was removed")

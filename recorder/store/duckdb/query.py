@@ -38,7 +38,6 @@ SPILL = "4GB"  # on disk, past the limit of memory: the whole log of a small tea
 
 _ANALYZE = re.compile(r"\s*explain(\s+analyze)?\b", re.IGNORECASE)
 _REFERENCES = {"BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SHOW_REF", "SUBQUERY", "TABLE_FUNCTION"}
-_OWN = "SELECT {kind}_name FROM duckdb_{kind}s() WHERE database_name = 'memory' AND NOT internal"
 _OWN_SCHEMAS = {("", ""), ("", "main"), ("memory", "main"), ("", "memory")}
 
 
@@ -56,7 +55,7 @@ class DuckdbQuery:
         self._until_s = float("inf")
         self._is_stopped = False
         self._open_rows: Generator[Row] | None = None
-        own = " UNION ALL ".join(_OWN.format(kind=kind) for kind in ("table", "view"))
+        own = "SELECT table_name FROM information_schema.tables WHERE table_catalog = 'memory'"
         self._relations = frozenset(_folded(str(name)) for (name,) in connection.execute(own).fetchall())
         connection.execute("SET integer_division = true")  # as in the other engines
         connection.execute(f"SET max_temp_directory_size = '{SPILL}'")
