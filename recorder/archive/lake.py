@@ -25,7 +25,7 @@ from recorder.archive.place import database_name, database_of, is_missing, no_ar
 from recorder.errors import RecorderError, StoreBusyError, StoreError, UsageError
 from recorder.model.text import safe_text
 from recorder.projections.views.contract import VIEWS
-from recorder.store.duckdb.connection import Opening, connected, first_line, quoted
+from recorder.store.duckdb.connection import DuckdbOpening, connected, first_line, quoted
 from recorder.store.engine import DuckdbSource, address_of, querying_of, writing_of
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def lake(
     if not writes and is_missing(url):
         raise no_archive(url)
 
-    def attach(opening: Opening) -> None:
+    def attach(opening: DuckdbOpening) -> None:
         if pack is not None:
             opening.attach_log(pack, PACK)
         opening.folders.append(attach_lake(opening, url, data=data, writes=writes))
@@ -82,7 +82,9 @@ def lake(
         yield connection
 
 
-def attach_lake(opening: Opening, url: URL, *, name: str = LAKE, data: str | None = None, writes: bool = False) -> str:
+def attach_lake(
+    opening: DuckdbOpening, url: URL, *, name: str = LAKE, data: str | None = None, writes: bool = False
+) -> str:
     """Attach an archive to a connection that may have others, as the database `name`. The rest is as for `lake`.
 
     Return the folder of its files; for a writer on S3, the bucket, in which it looks for the files of other archives.
@@ -170,7 +172,7 @@ def transaction(connection: DuckDBPyConnection) -> Iterator[None]:
         raise
 
 
-def _data_path(opening: Opening, url: URL, source: DuckdbSource) -> str | None:
+def _data_path(opening: DuckdbOpening, url: URL, source: DuckdbSource) -> str | None:
     """Return the data path that a catalog names, or None if its database has no catalog."""
     opening.attach(source, _CATALOG, "READ_ONLY")
     connection = opening.connection

@@ -27,7 +27,7 @@ from recorder.archive.registry import archives_of, warn_left_out
 from recorder.archive.schema import OF_SESSIONS, PRICES, TABLES, require_revision
 from recorder.errors import RecorderError
 from recorder.projections.views.contract import VIEWS
-from recorder.store.duckdb.connection import LOG, Opening, connected, quoted
+from recorder.store.duckdb.connection import LOG, DuckdbOpening, connected, quoted
 from recorder.store.maintain.purge.tombstone import ARCHIVED
 from recorder.store.schema import events, exchanges, metadata, tombstones
 
@@ -64,7 +64,7 @@ def open_views(
     extra = EXTRA if archives or is_archive(url) else _WITHOUT_ARCHIVES
     sources: list[_Source] = []
 
-    def attach(opening: Opening) -> None:
+    def attach(opening: DuckdbOpening) -> None:
         if target is not None:
             opening.folders.append(f"{target}/")
         sources.append(_attached(opening, url, LAKE if is_archive(url) else LOG))
@@ -119,7 +119,7 @@ def _where(conditions: Sequence[str]) -> str:
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def _attached(opening: Opening, url: URL, name: str) -> _Source:
+def _attached(opening: DuckdbOpening, url: URL, name: str) -> _Source:
     require(url)
     if is_archive(url):
         folder = attach_lake(opening, url, name=name)

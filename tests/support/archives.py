@@ -30,7 +30,7 @@ from recorder.archive.registry import register
 from recorder.archive.schema import ARCHIVED, COPIED, create, month_of
 from recorder.archive.unpack import root_kind
 from recorder.model.events import Event, Exchange
-from recorder.store.duckdb.connection import Opening, connected
+from recorder.store.duckdb.connection import DuckdbOpening, connected
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.maintain.purge.tombstone import ARCHIVED as ARCHIVED_REASON
 from recorder.store.queries.reader import LogReader
@@ -46,7 +46,7 @@ def archive(log: Path, catalog: str | URL, data: Path) -> URL:
     """Copy all sessions of a log into an archive, which is made if there is none."""
     url = database_url(catalog)
 
-    def attach(opening: Opening) -> None:
+    def attach(opening: DuckdbOpening) -> None:
         opening.folders.append(attach_lake(opening, url, data=str(data), writes=True))
         opening.attach_log(database_url(log))
 

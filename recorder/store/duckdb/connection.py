@@ -45,7 +45,7 @@ SETTINGS = {
 }
 
 
-class Opening:
+class DuckdbOpening:
     """A connection while databases are attached to it, for a command, which needs an extra of the program."""
 
     def __init__(self, connection: DuckDBPyConnection, command: str, extra: str) -> None:
@@ -80,7 +80,7 @@ class Opening:
 
 @contextmanager
 def connected(
-    command: str, extra: str, attach: Callable[[Opening], None] = lambda _opening: None
+    command: str, extra: str, attach: Callable[[DuckdbOpening], None] = lambda _opening: None
 ) -> Iterator[DuckDBPyConnection]:
     """Open a database in memory with what `attach` attaches, and close it to everything else.
 
@@ -95,7 +95,7 @@ def connected(
         connection = duckdb.connect(config={**SETTINGS, **folders})
         try:
             connection.execute("SET TimeZone = 'UTC'")
-            opening = Opening(connection, command, extra)
+            opening = DuckdbOpening(connection, command, extra)
             attach(opening)
             _close_to_others(connection, opening.folders)
             yield connection

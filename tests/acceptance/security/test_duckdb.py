@@ -23,7 +23,7 @@ from recorder.archive.query import open_query
 from recorder.archive.schema import create
 from recorder.archive.views import open_views
 from recorder.errors import RecorderError, StoreError
-from recorder.store.duckdb.connection import Opening, connected
+from recorder.store.duckdb.connection import DuckdbOpening, connected
 from recorder.store.duckdb.functions import FUNCTIONS, ROW_FUNCTIONS
 from recorder.store.queries.query import Query
 from tests.support.archives import archive
@@ -250,7 +250,7 @@ def hostile(demo_archive: URL, tmp_path: Path) -> URL:
 
 def change(url: URL, sql: str) -> None:
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
-        Opening(connection, "x", "x").load("sqlite-scanner", "ducklake")
+        DuckdbOpening(connection, "x", "x").load("sqlite-scanner", "ducklake")
         connection.execute(f"ATTACH 'ducklake:sqlite:{url.database}' AS lake")
         connection.execute("USE lake")
         connection.execute(sql)

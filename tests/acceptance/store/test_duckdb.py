@@ -17,7 +17,7 @@ import duckdb
 from sqlalchemy import URL
 
 from recorder.projections.views.contract import VIEWS
-from recorder.store.duckdb.connection import SETTINGS, Opening, connected
+from recorder.store.duckdb.connection import SETTINGS, DuckdbOpening, connected
 from tests.support.rows import a_conversation, written
 
 EXTENSION = next(
@@ -76,7 +76,7 @@ def test_only_signed_extensions_are_loaded(monkeypatch: pytest.MonkeyPatch, tmp_
     changed[-1] ^= 1
     (tmp_path / "changed.duckdb_extension").write_bytes(changed)
 
-    def attach(opening: Opening) -> None:
+    def attach(opening: DuckdbOpening) -> None:
         opening.load("sqlite-scanner")
         with pytest.raises(duckdb.IOException, match="signature"):
             opening.connection.execute(f"LOAD '{tmp_path / 'changed.duckdb_extension'}'")
