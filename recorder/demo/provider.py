@@ -92,9 +92,7 @@ class DemoTransport(ReplayTransport):
             return whole(404, dialects.error_body(query.method, query.target, query.upstream, 404, message))
         recorded, model = answer.recorded, answer.question.model
         if model is not None and question.model is not None:
-            recorded = with_client_ids(
-                recorded, {model: question.model}
-            )
+            recorded = with_client_ids(recorded, {model: question.model})
         return await self.replay(request, recorded)
 
     def _most_alike(self, question: Question, keywords: Sequence[str]) -> Answerable | None:

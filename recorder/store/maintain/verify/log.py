@@ -21,6 +21,7 @@ from sqlalchemy import URL, Table
 from recorder.errors import StoreBusyError, StoreError
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import events_as_they_are
+from recorder.store.engine import address_named
 from recorder.store.location import database_name
 from recorder.store.maintain.declared import schema_differences
 from recorder.store.maintain.purge.tombstone import ARCHIVED, Tombstone
@@ -93,11 +94,16 @@ class SessionRows(msgspec.Struct):
 
 def _page(comparison: str) -> Statement:
     """Return the select of the next events of a session, which may be of several exchanges."""
-    after = f"(exchange_id, pos) {comparison} (:exchange_id, :pos)"
-    order = f"ORDER BY session_id, exchange_id, pos LIMIT {PAGE_ROWS}"
-    return Statement(f"{all_of(events)} AND {after} {order}", is_long=True)
+    order = "ORDER BY session_id, exchange_id, pos"
+    page = f"{all_of(events)} AND (exchange_id, pos) {comparison} (:exchange_id, :pos) {order} LIMIT {PAGE_ROWS}"
+    names = ", ".join(column.name for column in events.c)
+    window = f"sum(length(raw)) OVER ({order} ROWS UNBOUNDED PRECEDING) - length(raw) AS bytes_before"
+    measured = page.replace("SELECT ", f"SELECT {window}, ", 1)
+    bounded = f"SELECT {names} FROM ({measured}) AS page WHERE bytes_before < {PAGE_BYTES} {order}"
+    return Statement(lambda engine: page if address_named(engine).is_local else bounded)
 
 
+# A file gives one row after the other. A server gives a page in one round trip, so it counts the bytes.
 _FIRST_PAGE, _NEXT_PAGE = _page(">="), _page(">")
 _IS_DUE = Statement("SELECT EXISTS (SELECT 1 FROM rebuilds)")
 _COUNT = Statement("SELECT count(*) FROM events")
