@@ -9,6 +9,7 @@ it starts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -78,7 +79,9 @@ class Case(NamedTuple):
     needs_key: bool = False  # it needs a key
 
 
-Make = Callable[[Progress], ProbeCall | None]
+Create = Callable[[Progress, Json, int], tuple[str, Json]]
+"""Return the target and the body of a request: of what is known, a body without its model and limit, and the limit."""
+
 WrongError = Callable[[Any], str | None]
 """Return what an error document lacks; None if it has the form of the API."""
 
@@ -86,8 +89,7 @@ WrongError = Callable[[Any], str | None]
 class ApiForm(NamedTuple):
     """What the common cases need of an API."""
 
-    create: Callable[[Json, int, Key, int | None], Make]
-    """Of a body without its model and limit, the tokens that it allows, its key, and when the client leaves."""
+    create: Create
     asks: Callable[[str], Json]  # a body that asks a question
     thinks: Json  # what has a model think
     tools: Json
@@ -114,16 +116,42 @@ class ApiForm(NamedTuple):
         ends = checks.ends(reason or self.done)
         counts = checks.counts(most_tokens, has_more_in_total=self.has_more_in_total)
         common = (checks.answers, self.document, checks.named, ends, counts)
-        return ProbeStep(self.create(body, most_tokens, "given", None), (*common, *expects), most_tokens)
+        return self.step(body, *common, *expects, most_tokens=most_tokens)
 
     def left(self, body: Json, most_tokens: int) -> ProbeStep:
         """Return the step of a request whose answer the client leaves."""
-        make = self.create(body, most_tokens, "given", self.leaves_after)
-        return ProbeStep(make, (checks.answers, checks.flows), most_tokens, is_cut=True)
+        return self.step(body, checks.answers, checks.flows, most_tokens=most_tokens, leaves_after=self.leaves_after)
 
-    def short(self, body: Json, *expects: Check, key: Key = "given") -> ProbeStep:
-        """Return the step of a request that allows few tokens."""
-        return ProbeStep(self.create(body, CUT_TOKENS, key, None), expects, CUT_TOKENS)
+    def step(
+        self,
+        body: Json,
+        *expects: Check,
+        most_tokens: int = TEXT_TOKENS,
+        key: Key = "given",
+        leaves_after: int | None = None,
+    ) -> ProbeStep:
+        """Return the step of a request."""
+
+        def make(progress: Progress) -> ProbeCall:
+            target, whole = self.create(progress, body, most_tokens)
+            return ProbeCall("POST", target, whole, key, leaves_after)
+
+        return ProbeStep(make, expects, most_tokens, is_cut=leaves_after is not None)
+
+
+def posts(path: str, limit: str, streamed: Json) -> Create:
+    """Return what makes requests whose body has the model, its limit on tokens, and what asks for a stream."""
+
+    def create(progress: Progress, body: Json, most_tokens: int) -> tuple[str, Json]:
+        stream = streamed if progress.is_streamed else {}
+        return path, {"model": progress.model, limit: most_tokens, **body, **stream}
+
+    return create
+
+
+def user(content: Any) -> list[Json]:
+    """Return what a user says, as all APIs but Gemini's have it."""
+    return [{"role": "user", "content": content}]
 
 
 def common_cases(form: ApiForm) -> tuple[Case, ...]:
@@ -152,10 +180,11 @@ def _answered_cases(form: ApiForm) -> tuple[Case, ...]:
 
 def _ended_cases(form: ApiForm) -> tuple[Case, ...]:
     """Return the cases whose answers are cut, left or refused."""
-    cut = form.short(form.asks(LONG), checks.answers, form.document, checks.limits(CUT_TOKENS, [form.cut]))
+    short = partial(form.step, most_tokens=CUT_TOKENS)
+    cut = short(form.asks(LONG), checks.answers, form.document, checks.limits(CUT_TOKENS, [form.cut]))
     left = form.left(form.asks(LONG), LONG_TOKENS)
-    refused = form.short(form.senseless, checks.refuses(form.wrong_error))
-    locked = form.short(form.asks(TEXT), checks.locks(form.locks, form.wrong_error), key="wrong")
+    refused = short(form.senseless, checks.refuses(form.wrong_error))
+    locked = short(form.asks(TEXT), checks.locks(form.locks, form.wrong_error), key="wrong")
     return (
         Case("max-tokens", "A long answer, cut by a limit on tokens", (cut,)),
         Case("stop", "A long answer that the client stops", (left,), modes=("streamed",)),

@@ -14,14 +14,12 @@ from recorder.probe.cases import (
     WEATHER_QUESTION,
     ApiForm,
     Json,
-    Key,
-    Make,
     ProbeApi,
-    ProbeCall,
-    Progress,
     Sdk,
     SdkReading,
     common_cases,
+    posts,
+    user,
 )
 from recorder.probe.schema import CITY, WEATHER
 from recorder.probe.sdks import BASE, QUESTION
@@ -29,10 +27,6 @@ from recorder.wire.dialects.anthropic.lint.shapes import SHAPES
 
 _BUDGET_TOKENS = 1_024  # of thinking: the least that the API takes
 _TOOLS = [{"name": TOOL, "description": TOOL_HELP, "input_schema": WEATHER}]
-
-
-def _user(content: Any) -> list[Json]:
-    return [{"role": "user", "content": content}]
 
 
 def _use(number: int, city: str) -> Json:
@@ -44,9 +38,9 @@ def _result(number: int) -> Json:
 
 
 _ANSWERED = [
-    *_user(WEATHER_QUESTION),
+    *user(WEATHER_QUESTION),
     {"role": "assistant", "content": [_use(1, "Paris"), _use(2, "Zürich")]},
-    *_user([_result(1), _result(2)]),
+    *user([_result(1), _result(2)]),
 ]
 
 
@@ -61,20 +55,9 @@ def wrong_error(document: Any) -> str | None:
     return f"no text `error.{lacking[0]}`" if lacking else None
 
 
-def _create(body: Json, most_tokens: int, key: Key, leaves_after: int | None) -> Make:
-    """Return what makes the request of a message."""
-
-    def make(progress: Progress) -> ProbeCall:
-        stream: Json = {"stream": True} if progress.is_streamed else {}
-        whole = {"model": progress.model, "max_tokens": most_tokens, **body, **stream}
-        return ProbeCall("POST", "/v1/messages", whole, key, leaves_after)
-
-    return make
-
-
 _FORM = ApiForm(
-    create=_create,
-    asks=lambda question: {"messages": _user(question)},
+    create=posts("/v1/messages", "max_tokens", {"stream": True}),
+    asks=lambda question: {"messages": user(question)},
     thinks={"thinking": {"type": "enabled", "budget_tokens": _BUDGET_TOKENS}},
     tools={"tools": _TOOLS},
     results={"messages": _ANSWERED},
@@ -95,11 +78,7 @@ _FORM = ApiForm(
 def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     anthropic = importlib.import_module("anthropic")
     api = anthropic.Anthropic(base_url=BASE, api_key="none", max_retries=0, http_client=http).messages
-    asked: dict[str, Any] = {
-        "model": "any",
-        "max_tokens": 1_024,
-        "messages": [{"role": "user", "content": QUESTION}],
-    }
+    asked: Json = {"model": "any", "max_tokens": 1_024, "messages": user(QUESTION)}
     if answer.is_streamed:
         with api.stream(**asked) as stream:
             message = stream.get_final_message()

@@ -14,10 +14,7 @@ from recorder.probe.cases import (
     WEATHER_QUESTION,
     ApiForm,
     Json,
-    Key,
-    Make,
     ProbeApi,
-    ProbeCall,
     Progress,
     Sdk,
     SdkReading,
@@ -65,16 +62,11 @@ def wrong_error(document: Any) -> str | None:
     return f"no text `error.{lacking[0]}`" if lacking else None
 
 
-def _create(body: Json, most_tokens: int, key: Key, leaves_after: int | None) -> Make:
-    """Return what makes the request of a content."""
-
-    def make(progress: Progress) -> ProbeCall:
-        method = "streamGenerateContent?alt=sse" if progress.is_streamed else "generateContent"
-        config = {"maxOutputTokens": most_tokens, **body.get("generationConfig", {})}
-        target = f"/v1beta/models/{quote(progress.model)}:{method}"
-        return ProbeCall("POST", target, {**body, "generationConfig": config}, key, leaves_after)
-
-    return make
+def _create(progress: Progress, body: Json, most_tokens: int) -> tuple[str, Json]:
+    """Return the target and the body of a request."""
+    method = "streamGenerateContent?alt=sse" if progress.is_streamed else "generateContent"
+    config = {"maxOutputTokens": most_tokens, **body.get("generationConfig", {})}
+    return f"/v1beta/models/{quote(progress.model)}:{method}", {**body, "generationConfig": config}
 
 
 _FORM = ApiForm(

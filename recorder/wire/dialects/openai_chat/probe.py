@@ -20,15 +20,12 @@ from recorder.probe.cases import (
     ApiForm,
     Case,
     Json,
-    Key,
-    Make,
     ProbeApi,
-    ProbeCall,
-    ProbeStep,
-    Progress,
     Sdk,
     SdkReading,
     common_cases,
+    posts,
+    user,
 )
 from recorder.probe.schema import CITY, WEATHER
 from recorder.probe.sdks import QUESTION, json_or_text, openai_client
@@ -46,14 +43,11 @@ usage: completion_tokens!:whole prompt_tokens!:whole total_tokens!:whole complet
 """)
 """The shapes of a completion that is not a stream, as openai-python 3.52 declares them."""
 
+_PATH = "/v1/chat/completions"
+_LIMIT = "max_completion_tokens"
 _CHOICES = 2
 _FUNCTION = {"name": TOOL, "description": TOOL_HELP, "parameters": WEATHER, "strict": True}
 _TOOLS = [{"type": "function", "function": _FUNCTION}]
-_DOCUMENT = checks.document(SHAPES, "completion")
-
-
-def _user(text: str) -> list[Json]:
-    return [{"role": "user", "content": text}]
 
 
 def _call(number: int, arguments: str) -> Json:
@@ -61,7 +55,7 @@ def _call(number: int, arguments: str) -> Json:
 
 
 _ANSWERED: list[Json] = [
-    *_user(WEATHER_QUESTION),
+    *user(WEATHER_QUESTION),
     {
         "role": "assistant",
         "content": None,
@@ -75,27 +69,11 @@ _ANSWERED: list[Json] = [
 ]
 
 
-def _create(
-    body: Json, most_tokens: int, key: Key = "given", leaves_after: int | None = None, *, asks_usage: bool = True
-) -> Make:
-    """Return what makes the request of a completion."""
-
-    def make(progress: Progress) -> ProbeCall:
-        whole = {"model": progress.model, "max_completion_tokens": most_tokens, **body}
-        if progress.is_streamed:
-            whole["stream"] = True
-        if progress.is_streamed and asks_usage:
-            whole["stream_options"] = {"include_usage": True}
-        return ProbeCall("POST", "/v1/chat/completions", whole, key, leaves_after)
-
-    return make
-
-
 _SCHEMA = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY, "strict": True}}
 
 _FORM = ApiForm(
-    create=_create,
-    asks=lambda question: {"messages": _user(question)},
+    create=posts(_PATH, _LIMIT, {"stream": True, "stream_options": {"include_usage": True}}),
+    asks=lambda question: {"messages": user(question)},
     thinks={"reasoning_effort": "low"},
     tools={"tools": _TOOLS},
     results={"messages": _ANSWERED},
@@ -103,7 +81,7 @@ _FORM = ApiForm(
     formats={"response_format": _SCHEMA},
     senseless={"messages": 42},
     titles={"reasoning": "Reasoning", "forced-tool": "A call that `tool_choice` demands"},
-    document=_DOCUMENT,
+    document=checks.document(SHAPES, "completion"),
     wrong_error=wrong_error,
     reasoning=(checks.reasons(is_shown=False),),
     done="stop",
@@ -113,34 +91,23 @@ _FORM = ApiForm(
 )
 
 # OpenAI says `stop` where a function was named.
-_NAMED = ProbeStep(
-    _create(_FORM.asks(TEXT) | _FORM.tools | _FORM.forces, TEXT_TOKENS),
-    (
-        checks.answers,
-        _DOCUMENT,
-        checks.counts(TEXT_TOKENS),
-        checks.ends("stop", "tool_calls"),
-        checks.forces(TOOL),
-        checks.calls(TOOL, WEATHER),
-    ),
-    TEXT_TOKENS,
+_NAMED = _FORM.step(
+    _FORM.asks(TEXT) | _FORM.tools | _FORM.forces,
+    checks.answers,
+    _FORM.document,
+    checks.counts(TEXT_TOKENS),
+    checks.ends("stop", "tool_calls"),
+    checks.forces(TOOL),
+    checks.calls(TOOL, WEATHER),
 )
-_SEVERAL = ProbeStep(
-    _create({"messages": _user(TEXT), "n": _CHOICES}, TEXT_TOKENS),
-    (
-        checks.answers,
-        _DOCUMENT,
-        checks.named,
-        checks.ends("stop"),
-        checks.counts(_CHOICES * TEXT_TOKENS),
-        checks.chooses(_CHOICES),
-    ),
-    _CHOICES * TEXT_TOKENS,
+# The limit is that of one choice, and all of them are counted.
+_SEVERAL = _FORM.answered(
+    {**_FORM.asks(TEXT), "n": _CHOICES, _LIMIT: TEXT_TOKENS},
+    checks.chooses(_CHOICES),
+    most_tokens=_CHOICES * TEXT_TOKENS,
 )
-_WITHOUT_USAGE = ProbeStep(
-    _create({"messages": _user(TEXT)}, TEXT_TOKENS, asks_usage=False),
-    (checks.answers, checks.ends("stop"), checks.says, checks.keeps_usage),
-    TEXT_TOKENS,
+_WITHOUT_USAGE = _FORM._replace(create=posts(_PATH, _LIMIT, {"stream": True})).step(
+    _FORM.asks(TEXT), checks.answers, checks.ends("stop"), checks.says, checks.keeps_usage
 )
 
 
@@ -154,7 +121,7 @@ def _cases() -> Iterator[Case]:
 def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
     openai = importlib.import_module("openai")
     api = openai_client(http).chat.completions
-    asked: dict[str, Any] = {"model": "any", "messages": [{"role": "user", "content": QUESTION}]}
+    asked: Json = {"model": "any", "messages": user(QUESTION)}
     if answer.is_streamed:
         try:
             with api.stream(**asked) as stream:

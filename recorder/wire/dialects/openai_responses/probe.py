@@ -19,8 +19,6 @@ from recorder.probe.cases import (
     ApiForm,
     Case,
     Json,
-    Key,
-    Make,
     ProbeApi,
     ProbeCall,
     ProbeStep,
@@ -28,6 +26,8 @@ from recorder.probe.cases import (
     Sdk,
     SdkReading,
     common_cases,
+    posts,
+    user,
 )
 from recorder.probe.schema import CITY, WEATHER
 from recorder.probe.sdks import QUESTION, json_or_text, openai_client
@@ -42,24 +42,13 @@ _LEAVES_AFTER = 8  # events: after the opening ones, and the first of the answer
 _TOOLS = [{"type": "function", "name": TOOL, "description": TOOL_HELP, "parameters": WEATHER, "strict": True}]
 _CALLED: Json = {"type": "function_call", "call_id": "call_1", "name": TOOL}
 _ANSWERED: list[Json] = [
-    {"role": "user", "content": WEATHER_QUESTION},
+    *user(WEATHER_QUESTION),
     {**_CALLED, "arguments": '{"city":"Paris","unit":"celsius"}'},
     {**_CALLED, "call_id": "call_2", "arguments": '{"city":"Zürich","unit":"celsius"}'},
     {"type": "function_call_output", "call_id": "call_1", "output": RESULT},
     {"type": "function_call_output", "call_id": "call_2", "output": RESULT},
 ]
 _FORMAT = {"type": "json_schema", "name": "city", "schema": CITY, "strict": True}
-
-
-def _create(body: Json, most_tokens: int, key: Key, leaves_after: int | None) -> Make:
-    """Return what makes the request that creates a response."""
-
-    def make(progress: Progress) -> ProbeCall:
-        stream: Json = {"stream": True} if progress.is_streamed else {}
-        whole = {"model": progress.model, "max_output_tokens": most_tokens, **body, **stream}
-        return ProbeCall("POST", _PATH, whole, key, leaves_after)
-
-    return make
 
 
 def _resume(progress: Progress) -> ProbeCall | None:
@@ -89,7 +78,7 @@ def _payloads(stream: bytes) -> Iterator[dict[str, Any]]:
 
 
 _FORM = ApiForm(
-    create=_create,
+    create=posts(_PATH, "max_output_tokens", {"stream": True}),
     asks=lambda question: {"input": question},
     thinks={"reasoning": {"effort": "low", "summary": "auto"}},
     tools={"tools": _TOOLS},
