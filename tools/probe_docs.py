@@ -40,7 +40,7 @@ def _costs() -> str:
     rows = ["| API | requests | output tokens, at most | model, unless one is given | SDK |", "|---|---|---|---|---|"]
     for name, api in APIS.items():
         most = bound([(case, mode) for case in api.cases for mode in case.modes], api.model)
-        cells = (f"`{name}`", most.requests, f"{most.output_tokens:,}", f"`{api.model}`", f"`{api.sdk.package}`")
+        cells = (f"`{name}`", most.requests, f"{most.output_tokens:,}", f"`{api.model}`", f"`{api.sdk}`")
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(rows)
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 from sqlalchemy import URL
@@ -37,32 +36,20 @@ from recorder.model.text import counted, safe_text
 from recorder.prices.table import valid_prices
 from recorder.probe.apis import APIS
 from recorder.probe.cases import Bound, Case, Mode, ProbeApi, bound
-from recorder.probe.judge import CaseVerdict, Reader, judge
+from recorder.probe.judge import CaseVerdict, judge
 from recorder.probe.report import WIDTH, is_faulty, junit_of_none, lines, rows
 from recorder.probe.report import junit as junit_text
-from recorder.probe.runner import SILENCE_S, ProbeSettings, Sent, send_all
+from recorder.probe.runner import SILENCE_S, Plan, Sent, send_all
 from recorder.probe.sdks import reader_for
 from recorder.proxy.http import server
 from recorder.proxy.http.network import Network
 from recorder.proxy.recording import new_id
-from recorder.proxy.routing import Upstream, parse_upstream
+from recorder.proxy.routing import parse_upstream
 from recorder.recordings.loader import load_session
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import decoded
 
 DRAIN_S = 60.0  # for the database to have all of it: the verdict is on what it has
-NO_KEY = "none"  # is sent where no key is given: a gateway without keys takes it as any other
-
-
-class Plan(NamedTuple):
-    """What is to be sent."""
-
-    api: ProbeApi
-    upstream: Upstream
-    model: str
-    key: str | None
-    cases: Sequence[tuple[Case, Mode]]
-    silence_s: float
 
 
 @click.command()
@@ -140,7 +127,10 @@ def command(
         if junit is not None:
             _save(junit, junit_of_none(plan.api.name, name, str(error)))
         raise
-    verdicts = judge(sent, recordings, _reader(plan.api), lenience)
+    reader = reader_for(plan.api)
+    if reader is None:
+        echo(f"{plan.api.sdk} is not installed: no answer is read by the official SDK.")
+    verdicts = judge(sent, recordings, reader, lenience)
     if junit is not None:
         _save(junit, junit_text(plan.api.name, name, verdicts))
     if format != "table":
@@ -149,14 +139,6 @@ def command(
         _write(verdicts)
         echo(f"Recorded as session {name}: `recorder show {name}`, `recorder lint {name}`.")
     sys.exit(FOUND if is_faulty(verdicts) else 0)
-
-
-def _reader(api: ProbeApi) -> Reader:
-    """Return the official SDK as a reader of the answers; if it is not installed, say so, and read nothing."""
-    reader = reader_for(api.sdk)
-    if reader is None:
-        echo(f"{api.sdk.package} is not installed: no answer is read by the official SDK.")
-    return reader or (lambda answer: ())
 
 
 def _key(variable: str | None) -> str | None:
@@ -221,8 +203,7 @@ async def _send(database: URL, name: str, plan: Plan, network: Network) -> list[
     """Send all requests through a recorder of our own. Raises `RecorderError` if the gateway cannot be reached."""
     async with recording(database, [plan.upstream], ending=Ending(DRAIN_S), network=network) as proxy:
         async with listening(proxy) as base:
-            settings = ProbeSettings(f"{base}/s/{name}", plan.key or NO_KEY, plan.model, plan.silence_s)
-            return await send_all(plan.api, plan.cases, settings, _reporter())
+            return await send_all(f"{base}/s/{name}", plan, _reporter())
 
 
 def _reporter() -> Callable[[Sent], None]:

@@ -52,11 +52,11 @@ class ProbeCall(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What is known when a request is made: the settings of the run, and the answers to the steps before it."""
+    """What is known when a request is made: the settings of the run, and the answer to the step before it."""
 
     model: str
     is_streamed: bool
-    received: Sequence[bytes] = ()
+    received: bytes = b""
 
 
 class ProbeStep(NamedTuple):
@@ -201,13 +201,6 @@ class SdkReading(NamedTuple):
     tokens: tuple[int | None, int | None]  # of input and output, as the provider counts
 
 
-class Sdk(NamedTuple):
-    """An SDK that can read the answers of an API."""
-
-    package: str
-    read: Callable[[Any, ProbeAnswer], SdkReading]  # by an HTTP client, which gives that answer to everything
-
-
 class ProbeApi(NamedTuple):
     """An API, as it is probed."""
 
@@ -216,7 +209,8 @@ class ProbeApi(NamedTuple):
     headers: Callable[[str], Mapping[str, str]]  # that carry a key
     wrong_error: WrongError
     cases: tuple[Case, ...]
-    sdk: Sdk
+    sdk: str  # the package that can read its answers
+    read: Callable[[Any, ProbeAnswer], SdkReading]  # by an HTTP client, which gives that answer to everything
 
 
 class Bound(NamedTuple):
@@ -232,7 +226,7 @@ def bound(cases: Sequence[tuple[Case, Mode]], model: str) -> Bound:
     requests = size_bytes = most_tokens = 0
     for case, mode in cases:
         for step in case.steps:
-            call = step.make(Progress(model, mode == "streamed", (b"",)))
+            call = step.make(Progress(model, mode == "streamed"))
             requests += 1
             most_tokens += step.most_tokens
             if call is not None and call.body:

@@ -5,7 +5,7 @@ An answer is judged three times: by the rules of `recorder lint`, by the expecta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, groupby
 from typing import Literal, NamedTuple
 
@@ -17,6 +17,7 @@ from recorder.model.recording import Recording
 from recorder.model.text import storable
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import Mode
+from recorder.probe.checks import Check
 from recorder.probe.rules import BY_ID
 from recorder.probe.runner import Sent
 
@@ -39,14 +40,13 @@ class CaseVerdict(NamedTuple):
     remark: str = ""  # why it is unsupported
 
 
-Reader = Callable[[ProbeAnswer], Iterable[Fault]]
-"""A further judge of an answer, such as an SDK that reads it."""
-
-
 def judge(
-    sent: Sequence[Sent], recordings: Sequence[Recording], reader: Reader, lenience: Lenience = STRICT
+    sent: Sequence[Sent], recordings: Sequence[Recording], reader: Check | None, lenience: Lenience = STRICT
 ) -> list[CaseVerdict]:
-    """Return the verdicts, in order. `recordings` are those of the session, the n-th that of the n-th request."""
+    """Return the verdicts, in order. `recordings` are those of the session, the n-th that of the n-th request.
+
+    `reader` reads the answers by an SDK.
+    """
     numbered = list(enumerate(zip(sent, recordings, strict=True), 1))
     groups = groupby(numbered, lambda each: (each[1][0].case.name, each[1][0].mode))
     twins: _Twins = {}
@@ -57,7 +57,7 @@ _Group = Sequence[tuple[int, tuple[Sent, Recording]]]
 _Twins = dict[tuple[str, int], ProbeAnswer]  # the streamed answers so far, by case and step
 
 
-def _verdict(group: _Group, twins: _Twins, reader: Reader, lenience: Lenience) -> CaseVerdict:
+def _verdict(group: _Group, twins: _Twins, reader: Check | None, lenience: Lenience) -> CaseVerdict:
     before: list[ProbeAnswer] = []
     findings: list[tuple[int, Finding]] = []
     remark = ""
@@ -86,10 +86,13 @@ def _is_refusal(sent: Sent, answer: ProbeAnswer) -> bool:
     return answer.status in UNSUPPORTED and sent.api.wrong_error(answer.view.document) is None
 
 
-def _findings(sent: Sent, answer: ProbeAnswer, reader: Reader) -> Iterable[Finding]:
+def _findings(sent: Sent, answer: ProbeAnswer, reader: Check | None) -> Iterable[Finding]:
     """Yield the findings of one answer: of one that did not come, only that."""
+    checks = list(sent.step.expects)
+    if reader is not None and not sent.step.is_cut:
+        checks.append(reader)
     transport = list(_transport_faults(sent, answer))
-    faults = transport or chain.from_iterable(check(answer) for check in _checks(sent, reader))
+    faults = transport or chain.from_iterable(check(answer) for check in checks)
     hits: dict[str, list[Hit]] = {}
     for rule_id, hit in faults:
         hits.setdefault(rule_id, []).append(hit._replace(said=storable(hit.said)))
@@ -98,12 +101,6 @@ def _findings(sent: Sent, answer: ProbeAnswer, reader: Reader) -> Iterable[Findi
         yield Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, len(places), places)
     if not any(rule_id in ("PR001", "PR002") for rule_id in hits):
         yield from lint(answer.recording)
-
-
-def _checks(sent: Sent, reader: Reader) -> Iterable[Reader]:
-    yield from sent.step.expects
-    if not sent.step.is_cut:
-        yield reader
 
 
 def _transport_faults(sent: Sent, answer: ProbeAnswer) -> Iterable[Fault]:

@@ -7,20 +7,8 @@ documents too. `make docs` makes a page of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
-from recorder.lint.rule import Severity, rule_texts
-
-
-class ProbeRule(NamedTuple):
-    """One rule. Its fields mean what they do in `recorder.lint.Rule`."""
-
-    id: str  # PR…, never given to another rule
-    severity: Severity
-    meaning: str
-    why: str
-    source: str
-
+from recorder.lint.rule import RuleTexts, rule_texts
 
 _TEXT = """\
 PR001 error
@@ -269,6 +257,6 @@ Clients that are built on this SDK show or do something else than those that rea
 openai-python, anthropic and google-genai, as installed
 """
 
-RULES = tuple(ProbeRule(rule.id, rule.severity, rule.meaning, rule.why, rule.source) for rule in rule_texts(_TEXT))
+RULES = tuple(rule_texts(_TEXT))
 
-BY_ID: Mapping[str, ProbeRule] = {rule.id: rule for rule in RULES}
+BY_ID: Mapping[str, RuleTexts] = {rule.id: rule for rule in RULES}

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import warnings
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,8 +19,8 @@ from recorder.lint.faults import Fault
 from recorder.lint.rule import Hit
 from recorder.model.recording import Recording
 from recorder.probe.answer import ProbeAnswer
-from recorder.probe.cases import Sdk, SdkReading
-from recorder.probe.judge import Reader
+from recorder.probe.cases import ProbeApi, SdkReading
+from recorder.probe.checks import Check
 from recorder.proxy.http.messages import Request, Response
 from recorder.replay.matching import Matcher
 from recorder.replay.pace import THREAD
@@ -31,13 +32,13 @@ SHOWN = 160  # characters of a text or an exception in a fault
 QUESTION = "Hello"
 
 
-def reader_for(sdk: Sdk) -> Reader | None:
-    """Return the check that reads answers by an SDK; None if it is not installed."""
+def reader_for(api: ProbeApi) -> Check | None:
+    """Return the check that reads answers by the SDK of an API; None if it is not installed."""
     try:
-        is_there = importlib.util.find_spec(sdk.package) is not None
+        is_there = importlib.util.find_spec(api.sdk) is not None
     except ModuleNotFoundError:  # of a package in a namespace that is not there
         is_there = False
-    return (lambda answer: _faults(sdk, answer)) if is_there else None
+    return partial(_faults, api) if is_there else None
 
 
 class _Recorded:
@@ -54,7 +55,7 @@ class _Recorded:
         await self._replaying.aclose()
 
 
-def _faults(sdk: Sdk, answer: ProbeAnswer) -> Iterable[Fault]:
+def _faults(api: ProbeApi, answer: ProbeAnswer) -> Iterable[Fault]:
     """Yield what the SDK makes of an answer that it should not."""
     if not answer.is_good and answer.status < 400:
         return  # another form of answer than was requested: that is reported as such
@@ -62,15 +63,15 @@ def _faults(sdk: Sdk, answer: ProbeAnswer) -> Iterable[Fault]:
     with warnings.catch_warnings(), library.Client(transport=SyncFace(_Recorded(answer.recording), library)) as client:
         warnings.simplefilter("ignore")  # about models that are deprecated
         try:
-            found = sdk.read(client, answer)
+            found = api.read(client, answer)
         except Exception as error:  # whatever it raises is the finding: SDKs fail in KeyError and pydantic's errors too
             if answer.is_good or _status(error) != answer.status:
-                yield "PR150", Hit(None, f"{sdk.package}: {type(error).__name__}: {_short(str(error))}")
+                yield "PR150", Hit(None, f"{api.sdk}: {type(error).__name__}: {_short(str(error))}")
             return
     if answer.is_good:
-        yield from (("PR151", Hit(None, f"{sdk.package}: {said}")) for said in _differences(found, answer))
+        yield from (("PR151", Hit(None, f"{api.sdk}: {said}")) for said in _differences(found, answer))
     else:
-        yield "PR150", Hit(None, f"{sdk.package}: no exception at status {answer.status}")
+        yield "PR150", Hit(None, f"{api.sdk}: no exception at status {answer.status}")
 
 
 def _status(error: Exception) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recorder.probe import checks
-from recorder.probe.cases import Case, ProbeApi, ProbeCall, ProbeStep, Sdk, SdkReading
+from recorder.probe.cases import Case, ProbeApi, ProbeCall, ProbeStep, SdkReading
 
 CHAT = ProbeStep(lambda progress: ProbeCall("POST", "/v1/chatter", {"ask": "one"}), (checks.ends("said"),), 2)
 
@@ -13,5 +13,6 @@ API = ProbeApi(
     lambda key: {"acme-key": key},
     lambda document: None,
     (Case("chat", "A chat", (CHAT,), modes=("streamed",)),),
-    Sdk("acme_sdk", lambda http, answer: SdkReading("", [], (None, None))),
+    "acme_sdk",
+    lambda http, answer: SdkReading("", [], (None, None)),
 )

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 from recorder.probe.apis import APIS
 from recorder.probe.judge import CaseVerdict, judge
-from recorder.probe.runner import ProbeSettings, send_all
+from recorder.probe.runner import Plan, send_all
 from recorder.probe.sdks import reader_for
 from recorder.proxy.app import Proxy
 from recorder.proxy.http.server import Server
@@ -121,17 +121,18 @@ async def probed(
 ) -> Sequence[CaseVerdict]:
     """The verdicts of a probe of that URL: of all cases of an API, or of some. The SDK takes most of the time."""
     api, journal = APIS[api_name], MemoryJournal()
+    upstream = parse_upstream(f"{by_name(api.name).upstream}={url}")
     cases = [(case, mode) for case in api.cases if not only or case.name in only for mode in case.modes]
     missing = set(only) - {case.name for case, _ in cases}
     assert not missing, f"{api_name} has no case {missing}"
     transport = RecordingTransport(UpstreamTransport(), journal)
-    proxy = Proxy(transport, Routes([parse_upstream(f"{by_name(api.name).upstream}={url}")]))
+    proxy = Proxy(transport, Routes([upstream]))
     async with contextlib.aclosing(transport), served(proxy, proxy.shutdown) as server:
-        settings = ProbeSettings(f"http://127.0.0.1:{server.port}", KEY, api.model, SILENCE_S)
-        sent = await send_all(api, cases, settings, lambda _: None)
-    reader = reader_for(api.sdk)
+        plan = Plan(api, upstream, api.model, KEY, cases, SILENCE_S)
+        sent = await send_all(f"http://127.0.0.1:{server.port}", plan, lambda _: None)
+    reader = reader_for(api)
     assert reader is not None, f"the SDK of {api_name} is not installed"
-    return judge(sent, journal.recordings(SESSION), reader if reads_with_sdk else lambda answer: ())
+    return judge(sent, journal.recordings(SESSION), reader if reads_with_sdk else None)
 
 
 def faults_in(verdicts: Sequence[CaseVerdict]) -> dict[str, list[str]]:

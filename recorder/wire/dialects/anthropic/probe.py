@@ -15,7 +15,6 @@ from recorder.probe.cases import (
     ApiForm,
     Json,
     ProbeApi,
-    Sdk,
     SdkReading,
     common_cases,
     posts,
@@ -97,5 +96,6 @@ API = ProbeApi(
     lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
     wrong_error,
     common_cases(_FORM),
-    Sdk("anthropic", _read),
+    "anthropic",
+    _read,
 )

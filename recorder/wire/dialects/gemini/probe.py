@@ -16,7 +16,6 @@ from recorder.probe.cases import (
     Json,
     ProbeApi,
     Progress,
-    Sdk,
     SdkReading,
     common_cases,
 )
@@ -116,5 +115,6 @@ API = ProbeApi(
     lambda key: {"x-goog-api-key": key},
     wrong_error,
     common_cases(_FORM),
-    Sdk("google.genai", _read),
+    "google.genai",
+    _read,
 )

@@ -21,7 +21,6 @@ from recorder.probe.cases import (
     Case,
     Json,
     ProbeApi,
-    Sdk,
     SdkReading,
     common_cases,
     posts,
@@ -142,5 +141,6 @@ API = ProbeApi(
     lambda key: {"authorization": f"Bearer {key}"},
     wrong_error,
     tuple(_cases()),
-    Sdk("openai", _read),
+    "openai",
+    _read,
 )

@@ -23,7 +23,6 @@ from recorder.probe.cases import (
     ProbeCall,
     ProbeStep,
     Progress,
-    Sdk,
     SdkReading,
     common_cases,
     posts,
@@ -56,7 +55,7 @@ def _resume(progress: Progress) -> ProbeCall | None:
 
     More may have come than the client waited for: the rest is what follows the events that it waited for.
     """
-    payloads = list(_payloads(progress.received[-1]))[:_LEAVES_AFTER]
+    payloads = list(_payloads(progress.received))[:_LEAVES_AFTER]
     ids = [each["response"].get("id") for each in payloads if isinstance(each.get("response"), dict)]
     numbers = [each["sequence_number"] for each in payloads if isinstance(each.get("sequence_number"), int)]
     if not ids or not isinstance(ids[0], str) or not _ID.fullmatch(ids[0]) or not numbers:
@@ -134,5 +133,6 @@ API = ProbeApi(
     lambda key: {"authorization": f"Bearer {key}"},
     wrong_error,
     (*common_cases(_FORM), _RESUMED),
-    Sdk("openai", _read),
+    "openai",
+    _read,
 )
