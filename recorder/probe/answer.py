@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import chain
 
 from recorder.lint.stream import StreamView
-from recorder.model.facts import Fact
+from recorder.model.facts import TextAdded
 from recorder.model.recording import Recording
 from recorder.projections.fact_reader import FactReader
 from recorder.projections.fold import Rows
@@ -16,8 +16,8 @@ from recorder.recordings.session import projected
 from recorder.wire.dialects import by_name
 
 
-class ProbeAnswer:
-    """The answer to one request of a case."""
+class ProbeAnswer(StreamView):
+    """The answer to one request of a case, as a client reads it, block by block."""
 
     def __init__(
         self,
@@ -31,40 +31,26 @@ class ProbeAnswer:
 
         `before` are the answers to the earlier steps of its case, `twin` is the streamed answer to the same request.
         """
-        self.recording, self.is_streamed, self.before, self.twin = recording, is_streamed, before, twin
-
-    @cached_property
-    def view(self) -> StreamView:
-        """Return the answer as a client reads it, block by block."""
-        return StreamView(self.recording)
+        super().__init__(recording)
+        self.is_streamed, self.before, self.twin = is_streamed, before, twin
 
     @cached_property
     def _rows(self) -> Rows:
-        return projected(self.recording.exchange, self.recording.events)
+        return projected(self.exchange, self.events)
 
-    @cached_property
-    def facts(self) -> Sequence[Fact]:
-        """Return all that its events say, in order."""
-        reader = FactReader(self.recording.exchange)
-        return list(chain.from_iterable(map(reader.facts, self.recording.events)))
+    @property
+    def deltas(self) -> int:
+        """Return in how many pieces the texts of a stream came."""
+        facts = chain.from_iterable(map(FactReader(self.exchange).facts, self.events))
+        return sum(isinstance(fact, TextAdded) and fact.field == "text" and bool(fact.text) for fact in facts)
 
     @property
     def is_good(self) -> bool:
         """Return whether it is an answer of the requested form, whose content can be looked at."""
-        return 200 <= self.status < 300 and self.is_streamed == self.view.is_stream
+        return 200 <= self.status < 300 and self.is_streamed == self.is_stream
 
     @property
-    def status(self) -> int:
-        """Return the status; 0 without a response."""
-        return self.view.status
-
-    @property
-    def content_type(self) -> str:
-        """Return the content type without its parameters, in lower case."""
-        return self.view.content_type
-
-    @property
-    def exchange(self) -> ExchangeRow:
+    def summary(self) -> ExchangeRow:
         """Return what the projection `exchanges` has of it: the reason to finish, the error."""
         row: ExchangeRow = self._rows["exchanges"][0]
         return row
@@ -84,7 +70,7 @@ class ProbeAnswer:
     @property
     def first_choice(self) -> Sequence[ItemRow]:
         """Return what the model put out, of alternative answers only the first."""
-        has_choices = by_name(self.recording.exchange.api).has_choices
+        has_choices = by_name(self.exchange.api).has_choices
         return [item for item in self.items if not (has_choices and item.output_index)]
 
     @property

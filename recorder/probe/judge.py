@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, groupby
 from typing import Literal, NamedTuple
 
-from recorder.lint.faults import Fault
 from recorder.lint.linter import Finding, lint
 from recorder.lint.report import STRICT, Lenience
 from recorder.lint.rule import Hit
@@ -17,7 +16,7 @@ from recorder.model.recording import Recording
 from recorder.model.text import storable
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import Mode
-from recorder.probe.checks import Check
+from recorder.probe.checks import Check, Fault
 from recorder.probe.rules import BY_ID
 from recorder.probe.runner import Sent
 
@@ -69,7 +68,7 @@ def _verdict(group: _Group, twins: _Twins, reader: Check | None, lenience: Lenie
         if is_streamed:
             twins[place] = answer
         if sent.case.is_optional and _is_refusal(sent, answer):
-            remark = f"status {answer.status}: {answer.exchange.error}"
+            remark = f"status {answer.status}: {answer.summary.error}"
             break
         findings += ((number, finding) for finding in lenience.minded(_findings(sent, answer, reader)))
     first = group[0][1][0]
@@ -83,7 +82,7 @@ def _verdict(group: _Group, twins: _Twins, reader: Check | None, lenience: Lenie
 
 def _is_refusal(sent: Sent, answer: ProbeAnswer) -> bool:
     """Return whether an answer is a proper refusal: it has a status for that, and the form of the API's errors."""
-    return answer.status in UNSUPPORTED and sent.api.wrong_error(answer.view.document) is None
+    return answer.status in UNSUPPORTED and sent.api.wrong_error(answer.document) is None
 
 
 def _findings(sent: Sent, answer: ProbeAnswer, reader: Check | None) -> Iterable[Finding]:
@@ -94,7 +93,8 @@ def _findings(sent: Sent, answer: ProbeAnswer, reader: Check | None) -> Iterable
     transport = list(_transport_faults(sent, answer))
     faults = transport or chain.from_iterable(check(answer) for check in checks)
     hits: dict[str, list[Hit]] = {}
-    for rule_id, hit in faults:
+    for rule_id, found in faults:
+        hit = Hit(None, found) if isinstance(found, str) else found
         hits.setdefault(rule_id, []).append(hit._replace(said=storable(hit.said)))
     for rule_id, places in hits.items():
         rule = BY_ID[rule_id]
@@ -105,12 +105,12 @@ def _findings(sent: Sent, answer: ProbeAnswer, reader: Check | None) -> Iterable
 
 def _transport_faults(sent: Sent, answer: ProbeAnswer) -> Iterable[Fault]:
     """Yield why there is no answer, or only a part of one."""
-    end = answer.recording.end
+    end = answer.end
     if sent.trouble == "silent":
-        yield "PR002", Hit(None, f"after {sent.seconds:.0f} s, and {len(sent.body):,} bytes")
+        yield "PR002", f"after {sent.seconds:.0f} s, and {len(sent.body):,} bytes"
     elif sent.trouble in ("endless", "too large"):
-        yield "PR003", Hit(None, f"left after {sent.seconds:.0f} s, and {len(sent.body):,} bytes")
-    elif answer.recording.response is None:
-        yield "PR001", Hit(None, (end.error if end else None) or "")
+        yield "PR003", f"left after {sent.seconds:.0f} s, and {len(sent.body):,} bytes"
+    elif answer.response is None:
+        yield "PR001", (end.error if end else None) or ""
     elif end is not None and end.outcome in ("upstream_reset", "truncated", "timeout"):
-        yield "PR004", Hit(None, end.error or end.outcome)
+        yield "PR004", end.error or end.outcome

@@ -15,12 +15,10 @@ from typing import Any
 
 import msgspec
 
-from recorder.lint.faults import Fault
-from recorder.lint.rule import Hit
 from recorder.model.recording import Recording
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import ProbeApi, SdkReading
-from recorder.probe.checks import Check
+from recorder.probe.checks import Check, Fault, quoted
 from recorder.proxy.http.messages import Request, Response
 from recorder.replay.matching import Matcher
 from recorder.replay.pace import THREAD
@@ -30,6 +28,8 @@ from recorder.testing.libraries import SyncFace, library_for
 BASE = "http://probe.invalid"  # is never asked
 SHOWN = 160  # characters of a text or an exception in a fault
 QUESTION = "Hello"
+
+_short = partial(quoted, limit=SHOWN)
 
 
 def reader_for(api: ProbeApi) -> Check | None:
@@ -66,12 +66,12 @@ def _faults(api: ProbeApi, answer: ProbeAnswer) -> Iterable[Fault]:
             found = api.read(client, answer)
         except Exception as error:  # whatever it raises is the finding: SDKs fail in KeyError and pydantic's errors too
             if answer.is_good or _status(error) != answer.status:
-                yield "PR150", Hit(None, f"{api.sdk}: {type(error).__name__}: {_short(str(error))}")
+                yield "PR150", f"{api.sdk}: {type(error).__name__}: {_short(str(error))}"
             return
     if answer.is_good:
-        yield from (("PR151", Hit(None, f"{api.sdk}: {said}")) for said in _differences(found, answer))
+        yield from (("PR151", f"{api.sdk}: {said}") for said in _differences(found, answer))
     else:
-        yield "PR150", Hit(None, f"{api.sdk}: no exception at status {answer.status}")
+        yield "PR150", f"{api.sdk}: no exception at status {answer.status}"
 
 
 def _status(error: Exception) -> int | None:
@@ -101,11 +101,6 @@ def json_or_text(text: Any) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text
-
-
-def _short(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= SHOWN else f"{words[:SHOWN]}…"
 
 
 def openai_client(http: Any) -> Any:
