@@ -36,7 +36,7 @@ from recorder.model.text import counted, safe_text
 from recorder.prices.table import valid_prices
 from recorder.probe.apis import APIS
 from recorder.probe.cases import Bound, Case, Mode, ProbeApi, bound
-from recorder.probe.judge import CaseVerdict, judge
+from recorder.probe.judge import judge
 from recorder.probe.report import WIDTH, is_faulty, junit_of_none, lines, rows
 from recorder.probe.report import junit as junit_text
 from recorder.probe.runner import SILENCE_S, Plan, Sent, send_all
@@ -136,7 +136,8 @@ def command(
     if format != "table":
         write_json(rows(name, verdicts), format)
     else:
-        _write(verdicts)
+        for line in lines(verdicts, min(WIDTH, terminal_width() or WIDTH)):
+            write_line(safe_text(line))
         echo(f"Recorded as session {name}: `recorder show {name}`, `recorder lint {name}`.")
     sys.exit(FOUND if is_faulty(verdicts) else 0)
 
@@ -247,9 +248,3 @@ def _save(path: Path, text: bytes) -> None:
         path.write_bytes(text)
     except OSError as error:
         raise RecorderError(f"{path} cannot be written: {error.strerror}. Give another file with --junit.") from error
-
-
-def _write(verdicts: Sequence[CaseVerdict]) -> None:
-    width = min(WIDTH, terminal_width() or WIDTH)
-    for line in lines(verdicts, width):
-        write_line(safe_text(line))

@@ -96,7 +96,6 @@ class ApiForm(NamedTuple):
     results: Json  # a conversation with the results of two calls
     forces: Json  # demands the call of a tool
     formats: Json  # demands an answer that fits a schema
-    senseless: Json
     titles: Mapping[str, str]  # of the cases that APIs call by other names
     document: Check
     wrong_error: WrongError
@@ -183,7 +182,8 @@ def _ended_cases(form: ApiForm) -> tuple[Case, ...]:
     short = partial(form.step, most_tokens=CUT_TOKENS)
     cut = short(form.asks(LONG), checks.answers, form.document, checks.limits(CUT_TOKENS, [form.cut]))
     left = form.left(form.asks(LONG), LONG_TOKENS)
-    refused = short(form.senseless, checks.refuses(form.wrong_error))
+    senseless = dict.fromkeys(form.asks(TEXT), 42)
+    refused = short(senseless, checks.refuses(form.wrong_error))
     locked = short(form.asks(TEXT), checks.locks(form.locks, form.wrong_error), key="wrong")
     return (
         Case("max-tokens", "A long answer, cut by a limit on tokens", (cut,)),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from typing import Any, Concatenate, ParamSpec
 
 from recorder.lint.faults import misfit, shown
@@ -17,7 +16,7 @@ from recorder.model.events import WHOLE
 from recorder.model.text import counted
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.schema import misfits
-from recorder.wire.dialects.json_values import decoded, objects
+from recorder.wire.dialects.json_values import decoded, object_, objects, objects_in
 
 Fault = tuple[str, str | Hit]
 """The id of a rule, and what breaks it: a text on the answer as a whole, or a hit that is about one event."""
@@ -134,8 +133,8 @@ def _differs(given: int | None, twin: ProbeAnswer) -> bool:
 def keeps_usage(answer: ProbeAnswer) -> Iterable[Fault]:
     """Yield a chunk with usage and no choices, which was not requested."""
     for frame in answer.frames if answer.is_good else ():
-        payload = frame.payload
-        if isinstance(payload, dict) and payload.get("usage") and not payload.get("choices"):
+        payload = object_(frame.payload)
+        if payload.get("usage") and not payload.get("choices"):
             yield "PR034", Hit(frame.pos, f"usage: {shown(payload['usage'])}")
 
 
@@ -254,10 +253,10 @@ def reasons(answer: ProbeAnswer, is_shown: bool) -> Iterable[Fault]:
 
 def signs(answer: ProbeAnswer) -> Iterable[Fault]:
     """Yield a block of thinking without a signature in a plain answer of Anthropic's API; lint looks at streams."""
-    document = answer.document if answer.is_good and not answer.is_streamed else None
-    content = document.get("content") if isinstance(document, dict) else None
-    for block in content if isinstance(content, list) else ():
-        if isinstance(block, dict) and block.get("type") == "thinking" and not block.get("signature"):
+    if not answer.is_good or answer.is_streamed:
+        return
+    for block in objects(object_(answer.document).get("content")):
+        if block.get("type") == "thinking" and not block.get("signature"):
             yield "PR123", ""
 
 
@@ -292,7 +291,7 @@ def _streamed_text(answer: ProbeAnswer, upto: int | None = None) -> str:
     """Return the deltas of the text, as far as an event of that number."""
     pieces = []
     for frame in answer.frames:
-        payload = frame.payload if isinstance(frame.payload, dict) else {}
+        payload = object_(frame.payload)
         number = payload.get("sequence_number")
         if frame.type == "response.output_text.delta" and (
             upto is None or not isinstance(number, int) or number <= upto
@@ -305,8 +304,7 @@ def _final_text(answer: ProbeAnswer) -> str | None:
     """Return the text of the response in the event that ends it."""
     for frame in reversed(answer.frames):
         if frame.type == "response.completed" and isinstance(frame.payload.get("response"), dict):
-            items = objects(frame.payload["response"].get("output"))
-            parts = chain.from_iterable(objects(item.get("content")) for item in items)
+            parts = objects_in(objects(frame.payload["response"].get("output")), "content")
             return "".join(str(part.get("text") or "") for part in parts if part.get("type") == "output_text")
     return None
 

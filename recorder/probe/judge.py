@@ -46,13 +46,13 @@ def judge(
 
     `reader` reads the answers by an SDK.
     """
-    numbered = list(enumerate(zip(sent, recordings, strict=True), 1))
-    groups = groupby(numbered, lambda each: (each[1][0].case.name, each[1][0].mode))
+    pairs = zip(sent, recordings, strict=True)
+    groups = groupby(pairs, lambda pair: (pair[0].case.name, pair[0].mode))
     twins: _Twins = {}
     return [_verdict(list(group), twins, reader, lenience) for _, group in groups]
 
 
-_Group = Sequence[tuple[int, tuple[Sent, Recording]]]
+_Group = Sequence[tuple[Sent, Recording]]
 _Twins = dict[tuple[str, int], ProbeAnswer]  # the streamed answers so far, by case and step
 
 
@@ -60,7 +60,7 @@ def _verdict(group: _Group, twins: _Twins, reader: Check | None, lenience: Lenie
     before: list[ProbeAnswer] = []
     findings: list[tuple[int, Finding]] = []
     remark = ""
-    for number, (sent, recording) in group:
+    for sent, recording in group:
         place, is_streamed = (sent.case.name, sent.number), sent.mode == "streamed"
         twin = None if is_streamed else twins.get(place)
         answer = ProbeAnswer(recording, is_streamed=is_streamed, before=tuple(before), twin=twin)
@@ -70,13 +70,13 @@ def _verdict(group: _Group, twins: _Twins, reader: Check | None, lenience: Lenie
         if sent.case.is_optional and _is_refusal(sent, answer):
             remark = f"status {answer.status}: {answer.summary.error}"
             break
-        findings += ((number, finding) for finding in lenience.minded(_findings(sent, answer, reader)))
-    first = group[0][1][0]
-    seconds = sum(each.seconds for _, (each, _) in group)
+        findings += ((recording.number, finding) for finding in lenience.minded(_findings(sent, answer, reader)))
+    first, _ = group[0]
+    seconds = sum(each.seconds for each, _ in group)
     state: State = "unsupported" if remark else "passed"
     if any(lenience.is_fault(finding) for _, finding in findings):
         state = "faulty"
-    numbers = [number for number, _ in group]
+    numbers = [recording.number for _, recording in group]
     return CaseVerdict(first.case.name, first.case.title, first.mode, state, numbers, seconds, findings, remark)
 
 

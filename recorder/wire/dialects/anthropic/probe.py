@@ -62,7 +62,6 @@ _FORM = ApiForm(
     results={"messages": _ANSWERED},
     forces={"tool_choice": {"type": "tool", "name": TOOL}},
     formats={"output_config": {"format": {"type": "json_schema", "schema": CITY}}},
-    senseless={"messages": 42},
     titles={"reasoning": "Thinking, which is shown", "forced-tool": "A call that `tool_choice` demands"},
     document=checks.document(SHAPES, "message"),
     wrong_error=wrong_error,

@@ -76,7 +76,6 @@ _FORM = ApiForm(
     results={"contents": _ANSWERED},
     forces={"toolConfig": _FORCED},
     formats={"generationConfig": _FORMAT},
-    senseless={"contents": 42},
     titles={"reasoning": "Thoughts, which are shown", "forced-tool": "A call that the mode `ANY` demands"},
     document=checks.document(SHAPES, "generate_content_response"),
     wrong_error=wrong_error,

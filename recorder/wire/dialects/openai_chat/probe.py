@@ -78,7 +78,6 @@ _FORM = ApiForm(
     results={"messages": _ANSWERED},
     forces={"tool_choice": {"type": "function", "function": {"name": TOOL}}},
     formats={"response_format": _SCHEMA},
-    senseless={"messages": 42},
     titles={"reasoning": "Reasoning", "forced-tool": "A call that `tool_choice` demands"},
     document=checks.document(SHAPES, "completion"),
     wrong_error=wrong_error,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from recorder.lint.openai_errors import wrong_error
@@ -30,7 +29,7 @@ from recorder.probe.cases import (
 )
 from recorder.probe.schema import CITY, WEATHER
 from recorder.probe.sdks import QUESTION, json_or_text, openai_client
-from recorder.wire.dialects.json_values import decoded
+from recorder.wire.dialects.json_values import decoded_or_none, objects
 from recorder.wire.dialects.openai_responses.lint.shapes import SHAPES
 from recorder.wire.sse import parse
 
@@ -55,25 +54,14 @@ def _resume(progress: Progress) -> ProbeCall | None:
 
     More may have come than the client waited for: the rest is what follows the events that it waited for.
     """
-    payloads = list(_payloads(progress.received))[:_LEAVES_AFTER]
+    *blocks, _ = progress.received.replace(b"\r\n", b"\n").split(b"\n\n")  # the last is not whole
+    documents = [decoded_or_none(parse(block + b"\n\n").data or b"null") for block in blocks]
+    payloads = objects(documents)[:_LEAVES_AFTER]
     ids = [each["response"].get("id") for each in payloads if isinstance(each.get("response"), dict)]
     numbers = [each["sequence_number"] for each in payloads if isinstance(each.get("sequence_number"), int)]
     if not ids or not isinstance(ids[0], str) or not _ID.fullmatch(ids[0]) or not numbers:
         return None
     return ProbeCall("GET", f"{_PATH}/{ids[0]}?stream=true&starting_after={numbers[-1]}")
-
-
-def _payloads(stream: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the payloads of the whole events in the beginning of a stream."""
-    *blocks, _ = stream.replace(b"\r\n", b"\n").split(b"\n\n")
-    for block in blocks:
-        data = parse(block + b"\n\n").data
-        try:
-            found = decoded(data or b"null")
-        except ValueError:
-            continue
-        if isinstance(found, dict):
-            yield found
 
 
 _FORM = ApiForm(
@@ -84,7 +72,6 @@ _FORM = ApiForm(
     results={"input": _ANSWERED},
     forces={"tool_choice": {"type": "function", "name": TOOL}},
     formats={"text": {"format": _FORMAT}},
-    senseless={"input": 42},
     titles={"reasoning": "Reasoning, with a summary", "forced-tool": "A call that `tool_choice` demands"},
     document=checks.document(SHAPES, "response"),
     wrong_error=wrong_error,
