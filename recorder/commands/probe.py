@@ -30,14 +30,14 @@ from recorder.commands.terminal.output import (
     write_line,
 )
 from recorder.errors import RecorderError, UsageError
-from recorder.lint.report import Lenience
+from recorder.lint.report import WIDTH, Lenience
 from recorder.model.recording import Recording
 from recorder.model.text import counted, safe_text
 from recorder.prices.table import valid_prices
 from recorder.probe.apis import APIS
 from recorder.probe.cases import Bound, Case, Mode, ProbeApi, bound
 from recorder.probe.judge import judge
-from recorder.probe.report import WIDTH, is_faulty, junit_of_none, lines, rows
+from recorder.probe.report import is_faulty, junit_of_none, lines, rows
 from recorder.probe.report import junit as junit_text
 from recorder.probe.runner import SILENCE_S, Plan, Sent, send_all
 from recorder.probe.sdks import reader_for

@@ -17,7 +17,6 @@ import msgspec
 from recorder.probe import checks
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.checks import Check
-from recorder.probe.schema import CITY, WEATHER
 
 Json = dict[str, Any]
 Mode = Literal["streamed", "plain"]
@@ -29,7 +28,6 @@ LONG = "Count from 1 to 300 in words, separated by commas, and write nothing els
 PUZZLE = "A farmer has 17 sheep, and all but 9 run away. Then he buys as many as are left. How many has he now?"
 WEATHER_QUESTION = "What is the weather in Paris and in Zürich, in Celsius? Call the tool for both cities at once."
 CITY_QUESTION = "Describe the city of Paris."
-TOOL = "get_weather"
 TOOL_HELP = "Tells the weather in a city at this moment."
 RESULT = '{"temperature": 18, "sky": "clear"}'
 
@@ -162,11 +160,11 @@ def _answered_cases(form: ApiForm) -> tuple[Case, ...]:
     text = form.answered(form.asks(TEXT), checks.says, checks.flows)
     reasoning = form.answered(form.asks(PUZZLE) | form.thinks, checks.says, *form.reasoning, most_tokens=LONG_TOKENS)
     results = form.answered(form.results | form.tools, checks.says)
-    structured = form.answered(form.asks(CITY_QUESTION) | form.formats, checks.fits(CITY))
-    two = checks.calls(TOOL, WEATHER, 2, has_ids=form.has_ids)
-    one = checks.calls(TOOL, WEATHER, has_ids=form.has_ids)
+    structured = form.answered(form.asks(CITY_QUESTION) | form.formats, checks.fits())
+    two = checks.calls(2, has_ids=form.has_ids)
+    one = checks.calls(has_ids=form.has_ids)
     parallel = form.answered(form.asks(WEATHER_QUESTION) | form.tools, two, reason=form.called)
-    forced = form.answered(form.asks(TEXT) | form.tools | form.forces, checks.forces(TOOL), one, reason=form.called)
+    forced = form.answered(form.asks(TEXT) | form.tools | form.forces, checks.forces(), one, reason=form.called)
     return (
         Case("text", "A short answer", (text,)),
         Case("reasoning", form.titles["reasoning"], (reasoning,), is_optional=True),
@@ -180,7 +178,7 @@ def _answered_cases(form: ApiForm) -> tuple[Case, ...]:
 def _ended_cases(form: ApiForm) -> tuple[Case, ...]:
     """Return the cases whose answers are cut, left or refused."""
     short = partial(form.step, most_tokens=CUT_TOKENS)
-    cut = short(form.asks(LONG), checks.answers, form.document, checks.limits(CUT_TOKENS, [form.cut]))
+    cut = short(form.asks(LONG), checks.answers, form.document, checks.limits(CUT_TOKENS, form.cut))
     left = form.left(form.asks(LONG), LONG_TOKENS)
     senseless = dict.fromkeys(form.asks(TEXT), 42)
     refused = short(senseless, checks.refuses(form.wrong_error))

@@ -15,7 +15,7 @@ from recorder.lint.shape import Shapes
 from recorder.model.events import WHOLE
 from recorder.model.text import counted
 from recorder.probe.answer import ProbeAnswer
-from recorder.probe.schema import misfits
+from recorder.probe.schema import CITY, TOOL, WEATHER, misfits
 from recorder.wire.dialects.json_values import decoded, object_, objects, objects_in
 
 Fault = tuple[str, str | Hit]
@@ -139,8 +139,8 @@ def keeps_usage(answer: ProbeAnswer) -> Iterable[Fault]:
 
 
 @_of_good
-def calls(answer: ProbeAnswer, name: str, schema: Any, least: int = 1, *, has_ids: bool = True) -> Iterable[Fault]:
-    """Check that a tool is called so often, with arguments that fit, each time under an id of its own."""
+def calls(answer: ProbeAnswer, least: int = 1, *, has_ids: bool = True) -> Iterable[Fault]:
+    """Check that the tool is called so often, with arguments that fit, each time under an id of its own."""
     found = answer.calls
     if not found:
         yield "PR040", quoted(answer.text)
@@ -149,10 +149,10 @@ def calls(answer: ProbeAnswer, name: str, schema: Any, least: int = 1, *, has_id
     if has_ids:
         yield from _ids(answer)
     for call in found:
-        if call.name != name:
+        if call.name != TOOL:
             yield "PR045", shown(call.name)
         else:
-            yield from _arguments(call.arguments, schema)
+            yield from _arguments(call.arguments)
 
 
 def _ids(answer: ProbeAnswer) -> Iterable[Fault]:
@@ -164,44 +164,44 @@ def _ids(answer: ProbeAnswer) -> Iterable[Fault]:
         yield "PR044", f"{given[0]} comes {given.count(given[0])} times"
 
 
-def _arguments(text: str | None, schema: Any) -> Iterable[Fault]:
+def _arguments(text: str | None) -> Iterable[Fault]:
     found = _json(text or "")
     if isinstance(found, str) and isinstance(_json(found), dict):
         yield "PR043", quoted(text or "")
     elif not isinstance(found, dict):
         yield "PR042", quoted(text or "") or "there are none"
     else:
-        yield from (("PR042", misfit(each)) for each in misfits(found, schema))
+        yield from (("PR042", misfit(each)) for each in misfits(found, WEATHER))
 
 
 @_of_good
-def forces(answer: ProbeAnswer, name: str) -> Iterable[Fault]:
-    """Check that the answer is the call of one tool."""
+def forces(answer: ProbeAnswer) -> Iterable[Fault]:
+    """Check that the answer is a call of the tool."""
     names = [call.name for call in answer.calls]
-    if name not in names:
+    if TOOL not in names:
         yield "PR050", f"called: {', '.join(map(str, names)) or 'nothing'}; {quoted(answer.text)}"
 
 
 @_of_good
-def fits(answer: ProbeAnswer, schema: Any) -> Iterable[Fault]:
-    """Check that the text of the answer is JSON of that schema."""
+def fits(answer: ProbeAnswer) -> Iterable[Fault]:
+    """Check that the text of the answer is JSON that describes a city."""
     found = _json(answer.text)
     if found is None:
         yield "PR060", quoted(answer.text) or "there is no text"
     else:
-        yield from (("PR061", misfit(each)) for each in misfits(found, schema))
+        yield from (("PR061", misfit(each)) for each in misfits(found, CITY))
 
 
 @_of_good
-def limits(answer: ProbeAnswer, most_tokens: int, reasons: Sequence[str]) -> Iterable[Fault]:
+def limits(answer: ProbeAnswer, most_tokens: int, wanted: str) -> Iterable[Fault]:
     """Check that an answer that is too long for its limit is cut there, and says so."""
     usage, reason = answer.usage, answer.summary.finish_reason
     put_out = usage.output_tokens if usage else None
     words = len(answer.text.split())  # each is a token at least
     if (put_out or 0) > most_tokens + OUTPUT_SLACK or words > most_tokens + OUTPUT_SLACK:
         yield "PR070", f"{put_out} tokens reported, {counted(words, 'word')}, of {most_tokens} allowed"
-    elif reason not in reasons:
-        yield "PR015", f"{reason or 'none'} in place of {' or '.join(reasons)}"
+    elif reason != wanted:
+        yield "PR015", f"{reason or 'none'} in place of {wanted}"
 
 
 def refuses(shape_of_error: Callable[[Any], str | None]) -> Check:

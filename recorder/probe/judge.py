@@ -35,8 +35,8 @@ class CaseVerdict(NamedTuple):
     state: State
     exchanges: Sequence[int]  # their numbers in the session
     seconds: float
+    remark: str  # why it is unsupported
     findings: Sequence[tuple[int, Finding]]  # each with the number of its exchange; those of lint among them
-    remark: str = ""  # why it is unsupported
 
 
 def judge(
@@ -77,7 +77,7 @@ def _verdict(group: _Group, twins: _Twins, reader: Check | None, lenience: Lenie
     if any(lenience.is_fault(finding) for _, finding in findings):
         state = "faulty"
     numbers = [recording.number for _, recording in group]
-    return CaseVerdict(first.case.name, first.case.title, first.mode, state, numbers, seconds, findings, remark)
+    return CaseVerdict(first.case.name, first.case.title, first.mode, state, numbers, seconds, remark, findings)
 
 
 def _is_refusal(sent: Sent, answer: ProbeAnswer) -> bool:

@@ -12,13 +12,10 @@ from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from recorder.lint.linter import Finding
-from recorder.lint.report import SEVERITIES, finding_row, paragraphs, tally
+from recorder.lint.report import PLACES_SHOWN, SEVERITIES, WIDTH, finding_row, paragraphs, tally
 from recorder.model.text import counted, safe_text
 from recorder.probe.cases import MODES
 from recorder.probe.judge import CaseVerdict
-
-WIDTH = 100  # characters of a line of prose
-PLACES_SHOWN = 3  # of a finding in all cases: the first show what is wrong
 
 
 def is_faulty(verdicts: Iterable[CaseVerdict]) -> bool:
@@ -49,8 +46,7 @@ def rows(session: str, verdicts: Iterable[CaseVerdict]) -> Iterable[dict[str, An
     """Yield a row for each case, with its findings."""
     for each in verdicts:
         findings = [{"exchange": number, **finding_row(finding)} for number, finding in each.findings]
-        fields = {name: value for name, value in each._asdict().items() if name != "findings"}
-        yield {"session": session, **fields, "findings": findings}
+        yield {"session": session, **each._asdict(), "findings": findings}
 
 
 def junit(api: str, session: str, verdicts: Sequence[CaseVerdict]) -> bytes:
@@ -103,7 +99,7 @@ def _failure_lines(exchange: int, finding: Finding) -> Iterable[str]:
 _Places = list[tuple[CaseVerdict, Finding, int]]
 
 
-def _by_rule(verdicts: Iterable[CaseVerdict]) -> dict[str, list[tuple[CaseVerdict, Finding, int]]]:
+def _by_rule(verdicts: Iterable[CaseVerdict]) -> dict[str, _Places]:
     """Return the findings by their rule, the worst first."""
     found: dict[str, _Places] = {}
     for verdict in verdicts:

@@ -13,13 +13,15 @@ from recorder.lint.shape import PLAIN, Misfit
 
 _CITY = {"type": "string", "description": "The name of the city, in English"}
 
+TOOL = "get_weather"
+
 WEATHER: Mapping[str, Any] = {
     "type": "object",
     "properties": {"city": _CITY, "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}},
     "required": ["city", "unit"],
     "additionalProperties": False,
 }
-"""The arguments of the tool `get_weather`."""
+"""The arguments of that tool."""
 
 CITY: Mapping[str, Any] = {
     "type": "object",
@@ -64,10 +66,3 @@ def misfits(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterable[M
     elif isinstance(value, list):
         for index, each in enumerate(value):
             yield from misfits(each, schema["items"], f"{path}[{index}]")
-
-
-def without_additional(schema: Any) -> Any:
-    """Return a schema without `additionalProperties`, which Gemini's own schemas do not have."""
-    if isinstance(schema, dict):
-        return {name: without_additional(each) for name, each in schema.items() if name != "additionalProperties"}
-    return schema

@@ -9,7 +9,6 @@ from recorder.probe import checks
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import (
     RESULT,
-    TOOL,
     TOOL_HELP,
     WEATHER_QUESTION,
     ApiForm,
@@ -20,7 +19,7 @@ from recorder.probe.cases import (
     posts,
     user,
 )
-from recorder.probe.schema import CITY, WEATHER
+from recorder.probe.schema import CITY, TOOL, WEATHER
 from recorder.probe.sdks import BASE, QUESTION
 from recorder.wire.dialects.anthropic.lint.shapes import SHAPES
 

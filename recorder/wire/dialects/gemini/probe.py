@@ -9,7 +9,6 @@ from urllib.parse import quote
 from recorder.probe import checks
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import (
-    TOOL,
     TOOL_HELP,
     WEATHER_QUESTION,
     ApiForm,
@@ -19,7 +18,7 @@ from recorder.probe.cases import (
     SdkReading,
     common_cases,
 )
-from recorder.probe.schema import CITY, WEATHER
+from recorder.probe.schema import CITY, TOOL, WEATHER
 from recorder.probe.sdks import BASE, QUESTION
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES
 

@@ -14,7 +14,6 @@ from recorder.probe.cases import (
     RESULT,
     TEXT,
     TEXT_TOKENS,
-    TOOL,
     TOOL_HELP,
     WEATHER_QUESTION,
     ApiForm,
@@ -26,7 +25,7 @@ from recorder.probe.cases import (
     posts,
     user,
 )
-from recorder.probe.schema import CITY, WEATHER
+from recorder.probe.schema import CITY, TOOL, WEATHER
 from recorder.probe.sdks import QUESTION, json_or_text, openai_client
 
 SHAPES = Shapes("""\
@@ -95,8 +94,8 @@ _NAMED = _FORM.step(
     _FORM.document,
     checks.counts(TEXT_TOKENS),
     checks.ends("stop", "tool_calls"),
-    checks.forces(TOOL),
-    checks.calls(TOOL, WEATHER),
+    checks.forces(),
+    checks.calls(),
 )
 # The limit is that of one choice, and all of them are counted.
 _SEVERAL = _FORM.answered(

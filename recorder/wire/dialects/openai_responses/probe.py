@@ -12,7 +12,6 @@ from recorder.probe.cases import (
     RESULT,
     TEXT,
     TEXT_TOKENS,
-    TOOL,
     TOOL_HELP,
     WEATHER_QUESTION,
     ApiForm,
@@ -27,7 +26,7 @@ from recorder.probe.cases import (
     posts,
     user,
 )
-from recorder.probe.schema import CITY, WEATHER
+from recorder.probe.schema import CITY, TOOL, WEATHER
 from recorder.probe.sdks import QUESTION, json_or_text, openai_client
 from recorder.wire.dialects.json_values import decoded_or_none, objects
 from recorder.wire.dialects.openai_responses.lint.shapes import SHAPES
