@@ -20,7 +20,6 @@ from recorder.probe.checks import Check
 
 Json = dict[str, Any]
 Mode = Literal["streamed", "plain"]
-Key = Literal["given", "wrong"]
 
 MODES: tuple[Mode, ...] = ("streamed", "plain")
 TEXT = "Say in two or three sentences what a letter is."
@@ -45,7 +44,7 @@ class ProbeCall(NamedTuple):
     method: str
     target: str  # path and query, as the API has them
     body: Json | None = None
-    key: Key = "given"
+    key: str | None = None  # in place of the given one
     leaves_after: int | None = None  # frames, after which the client leaves
 
 
@@ -124,7 +123,7 @@ class ApiForm(NamedTuple):
         body: Json,
         *expects: Check,
         most_tokens: int = TEXT_TOKENS,
-        key: Key = "given",
+        key: str | None = None,
         leaves_after: int | None = None,
     ) -> ProbeStep:
         """Return the step of a request."""
@@ -182,7 +181,7 @@ def _ended_cases(form: ApiForm) -> tuple[Case, ...]:
     left = form.left(form.asks(LONG), LONG_TOKENS)
     senseless = dict.fromkeys(form.asks(TEXT), 42)
     refused = short(senseless, checks.refuses(form.wrong_error))
-    locked = short(form.asks(TEXT), checks.locks(form.locks, form.wrong_error), key="wrong")
+    locked = short(form.asks(TEXT), checks.locks(form.locks, form.wrong_error), key=WRONG_KEY)
     return (
         Case("max-tokens", "A long answer, cut by a limit on tokens", (cut,)),
         Case("stop", "A long answer that the client stops", (left,), modes=("streamed",)),

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import httpx
 
 from recorder import __version__
-from recorder.probe.cases import WRONG_KEY, Case, Mode, ProbeApi, ProbeCall, ProbeStep, Progress
+from recorder.probe.cases import Case, Mode, ProbeApi, ProbeCall, ProbeStep, Progress
 from recorder.proxy.routing import Upstream
 
 SILENCE_S = 60.0  # without a byte: the slowest reasoning models send a sign of life, or an answer, before that
@@ -86,7 +86,7 @@ async def send_all(url: str, plan: Plan, report: Callable[[Sent], None]) -> list
 
 async def _send(client: httpx.AsyncClient, plan: Plan, call: ProbeCall) -> _Reply:
     """Send a request and receive its answer, as far as the limits allow; never raises what the gateway causes."""
-    key = WRONG_KEY if call.key == "wrong" else plan.key or NO_KEY
+    key = call.key or plan.key or NO_KEY
     headers = {"user-agent": f"recorder-probe/{__version__}", **plan.api.headers(key)}
     status, body = 0, bytearray()
     trouble: Trouble | None = None
