@@ -19,3 +19,9 @@ def upstream() -> Iterator[Upstream]:
     upstream = Upstream()
     yield upstream
     upstream.close()
+
+
+@pytest.fixture
+def held(project: Project) -> Project:
+    """A project whose cassette answers "hi"."""
+    return project.holds("hi")

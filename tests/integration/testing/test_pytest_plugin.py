@@ -16,14 +16,14 @@ from tests.support.projects import ONE_CASSETTE, ONE_TEST, Project, Upstream
 pytest_plugins = ["pytester"]
 
 
-def test_the_sdk_gets_over_a_socket_what_the_cassette_of_the_test_holds(project: Project) -> None:
-    project.holds("hi").test(ONE_TEST).said(passed=1)
+def test_the_sdk_gets_over_a_socket_what_the_cassette_of_the_test_holds(held: Project) -> None:
+    held.test(ONE_TEST).said(passed=1)
 
 
 @pytest.mark.parametrize("library", ["httpx", "httpx2", "None"])
-def test_the_sdk_gets_the_same_over_a_transport(project: Project, library: str) -> None:
+def test_the_sdk_gets_the_same_over_a_transport(held: Project, library: str) -> None:
     client = "httpx2" if library == "None" else library
-    project.holds("hi").test(
+    held.test(
         f"def test_one(recorder_replay):\n"
         f"    http = {client}.Client(transport=recorder_replay.transport({library}))\n"
         f"    assert ask('http://127.0.0.1:9/v1', http_client=http) == 'Zürich'\n"
@@ -31,8 +31,8 @@ def test_the_sdk_gets_the_same_over_a_transport(project: Project, library: str) 
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
-def test_an_asynchronous_sdk_gets_the_same(project: Project, library: Any) -> None:
-    project.holds("hi").test(f"""
+def test_an_asynchronous_sdk_gets_the_same(held: Project, library: Any) -> None:
+    held.test(f"""
 def test_one(recorder_replay):
     async def main():
         http = {library.__name__}.AsyncClient(transport=recorder_replay.async_transport({library.__name__}))
@@ -43,9 +43,9 @@ def test_one(recorder_replay):
 """).said(passed=1)
 
 
-def test_a_transport_needs_no_socket_where_tests_may_make_none(project: Project) -> None:
+def test_a_transport_needs_no_socket_where_tests_may_make_none(held: Project) -> None:
     """As with `pytest --disable-socket` of pytest-socket."""
-    project.holds("hi").test("""
+    held.test("""
 import socket
 
 class Blocked(socket.socket):
@@ -71,8 +71,8 @@ def test_one(recorder_replay):
 """).said(passed=1)
 
 
-def test_a_test_can_read_what_was_recorded(project: Project) -> None:
-    project.holds("hi").test("""
+def test_a_test_can_read_what_was_recorded(held: Project) -> None:
+    held.test("""
 def test_one(recorder_replay):
     told = recorder_replay.session
     assert told.text == ask(recorder_replay.base_url()) == "Zürich"
@@ -106,24 +106,20 @@ def test_a_missing_cassette_says_how_to_record_it(project: Project) -> None:
     assert "During handling" not in said
 
 
-def test_a_cassette_that_cannot_be_read_fails_with_its_line(project: Project) -> None:
-    path = project.holds("hi").test(ONE_TEST).pytester.path / ONE_CASSETTE
+def test_a_cassette_that_cannot_be_read_fails_with_its_line(held: Project) -> None:
+    path = held.test(ONE_TEST).pytester.path / ONE_CASSETTE
     path.write_bytes(path.read_bytes() + b"nonsense\n")
-    said = project.said(errors=1)
+    said = held.said(errors=1)
     assert f"test_one.sse.jsonl cannot be read: line {len(path.read_bytes().splitlines())} is none" in said
 
 
-def test_a_request_that_is_not_recorded_fails_a_test_that_did_not_notice(project: Project) -> None:
-    said = (
-        project.holds("hi")
-        .test("""
+def test_a_request_that_is_not_recorded_fails_a_test_that_did_not_notice(held: Project) -> None:
+    said = held.test("""
 def test_one(recorder_replay):
     ask(recorder_replay.base_url())
     with pytest.raises(openai.BadRequestError):
         ask(recorder_replay.base_url(), "ho")
-""")
-        .said(passed=1, errors=1)
-    )
+""").said(passed=1, errors=1)
     assert f"recorder: 1 request was not answered by {ONE_CASSETTE}." in said
     assert "Nothing recorded answers POST /responses (openai): of 1 there" in said
     assert 'input: recorded "hi", asked "ho"' in said
@@ -131,8 +127,8 @@ def test_one(recorder_replay):
     assert "POST /openai/v1/responses (openai): miss" in said
 
 
-def test_a_request_that_is_not_recorded_is_told_of_where_the_test_fails(project: Project) -> None:
-    said = project.holds("hi").test(ONE_TEST.replace("base_url()", "base_url(), 'ho'")).said(failed=1)
+def test_a_request_that_is_not_recorded_is_told_of_where_the_test_fails(held: Project) -> None:
+    said = held.test(ONE_TEST.replace("base_url()", "base_url(), 'ho'")).said(failed=1)
     assert f"recorder: 1 request was not answered by {ONE_CASSETTE}." in said
     assert "not asked for" not in said
 
@@ -153,13 +149,13 @@ def polite(recorder_replay):
 """).said(passed=1)
 
 
-def test_a_failed_test_says_nothing_of_recordings_it_did_not_come_to(project: Project) -> None:
-    said = project.holds("hi").test("def test_one(recorder_replay):\n    assert False").said(failed=1)
+def test_a_failed_test_says_nothing_of_recordings_it_did_not_come_to(held: Project) -> None:
+    said = held.test("def test_one(recorder_replay):\n    assert False").said(failed=1)
     assert "not asked for" not in said
 
 
-def test_a_fault_of_the_marker_is_what_the_client_sees(project: Project) -> None:
-    project.holds("hi").test("""
+def test_a_fault_of_the_marker_is_what_the_client_sees(held: Project) -> None:
+    held.test("""
 @pytest.mark.recorder(fault=["cut@2"])
 def test_one(recorder_replay):
     with pytest.raises(openai.APIConnectionError):
@@ -171,8 +167,8 @@ def test_two(recorder_replay):
 """).said(passed=2)
 
 
-def test_a_fault_that_a_client_does_not_come_to_counts_as_asked(project: Project) -> None:
-    project.holds("hi").test("""
+def test_a_fault_that_a_client_does_not_come_to_counts_as_asked(held: Project) -> None:
+    held.test("""
 @pytest.mark.recorder(fault="status:429:times=1")
 def test_one(recorder_replay):
     with pytest.raises(openai.RateLimitError):
@@ -182,52 +178,38 @@ def test_one(recorder_replay):
 """).said(passed=1)
 
 
-def test_a_fault_that_does_nothing_fails_the_test(project: Project) -> None:
-    said = (
-        project.holds("hi")
-        .test(f"@pytest.mark.recorder(fault=['cut@12', 'slice:3'])\n{ONE_TEST}")
-        .said(passed=1, errors=1)
-    )
+def test_a_fault_that_does_nothing_fails_the_test(held: Project) -> None:
+    said = held.test(f"@pytest.mark.recorder(fault=['cut@12', 'slice:3'])\n{ONE_TEST}").said(passed=1, errors=1)
     assert said.count("recorder: the fault cut@12 did nothing: the stream had 5 events.") == 1
     assert "slice:3 did" not in said
 
 
-def test_a_test_that_fails_for_want_of_its_fault_says_so(project: Project) -> None:
-    said = (
-        project.holds("hi")
-        .test("""
+def test_a_test_that_fails_for_want_of_its_fault_says_so(held: Project) -> None:
+    said = held.test("""
 @pytest.mark.recorder(fault="drop@9")
 def test_one(recorder_replay):
     with pytest.raises(openai.APIError):
         ask(recorder_replay.base_url())
-""")
-        .said(failed=1)
-    )
+""").said(failed=1)
     assert "recorder: the fault drop@9 did nothing: the stream had 5 events." in said
 
 
-def test_a_miss_that_comes_again_is_said_once(project: Project) -> None:
-    said = (
-        project.holds("hi")
-        .test("""
+def test_a_miss_that_comes_again_is_said_once(held: Project) -> None:
+    said = held.test("""
 def test_one(recorder_replay):
     ask(recorder_replay.base_url())
     for prompt in ("ho", "ho", "ha", "ho"):
         with pytest.raises(openai.BadRequestError):
             ask(recorder_replay.base_url(), prompt)
-""")
-        .said(passed=1, errors=1)
-    )
+""").said(passed=1, errors=1)
     assert "recorder: 4 requests were not answered by" in said
     assert said.count('asked "ho"') == said.count('asked "ha"') == 1
     assert "3 times: Nothing recorded answers POST /responses (openai): of 1 there" in said
     assert f"The nearest is exchange 1 of {ONE_CASSETTE}, already used. It differs" in said
 
 
-def test_what_a_library_raises_for_a_recording_shows_nothing_of_what_is_behind_it(project: Project) -> None:
-    said = (
-        project.holds("hi")
-        .test("""
+def test_what_a_library_raises_for_a_recording_shows_nothing_of_what_is_behind_it(held: Project) -> None:
+    said = held.test("""
 from recorder.testing import recorded_in
 def test_one(recorder_replay):
     with httpx2.Client(transport=recorder_replay.transport()) as http:
@@ -238,9 +220,7 @@ def test_two(recorder_replay):
         http.post("http://127.0.0.1:9/v1/responses", json={"input": "hi", "model": "m", "stream": True})
 def test_three():
     recorded_in("nowhere.db")
-""")
-        .said(passed=1, failed=2)
-    )
+""").said(passed=1, failed=2)
     assert "ReadError" in said
     assert "nowhere.db" in said
     for behind in ("libraries.py", "faults.py", "futures", "stored.py", "During handling", "direct cause"):
@@ -248,8 +228,8 @@ def test_three():
 
 
 @pytest.mark.parametrize(("marker", "option"), [("speed=0.02", "max"), ("", "0.02"), ("speed='0.02'", "max")])
-def test_an_answer_takes_the_recorded_time_by_the_speed(project: Project, marker: str, option: str) -> None:
-    project.holds("hi").test(f"""
+def test_an_answer_takes_the_recorded_time_by_the_speed(held: Project, marker: str, option: str) -> None:
+    held.test(f"""
 import time
 @pytest.mark.recorder({marker})
 def test_one(recorder_replay):
@@ -259,8 +239,8 @@ def test_one(recorder_replay):
 """).said(f"--recorder-speed={option}", passed=1)
 
 
-def test_the_rules_of_a_match_can_be_given(project: Project) -> None:
-    project.holds("hi").test("""
+def test_the_rules_of_a_match_can_be_given(held: Project) -> None:
+    held.test("""
 from recorder.replay.matching.noise import Rules
 @pytest.mark.recorder(match=Rules(until="position"))
 def test_one(recorder_replay):
@@ -280,33 +260,33 @@ def test_one(recorder_replay):
 """
 
 
-def test_a_marker_can_say_what_does_not_count_in_a_match(project: Project) -> None:
-    project.holds("hi").test(ASKED_OTHERWISE).said(failed=1)
-    project.test(f"@pytest.mark.recorder(match={{'fields': ['run']}}){ASKED_OTHERWISE}").said(passed=1)
+def test_a_marker_can_say_what_does_not_count_in_a_match(held: Project) -> None:
+    held.test(ASKED_OTHERWISE).said(failed=1)
+    held.test(f"@pytest.mark.recorder(match={{'fields': ['run']}}){ASKED_OTHERWISE}").said(passed=1)
 
 
-def test_the_project_can_say_what_does_not_count_in_a_match(project: Project) -> None:
-    path = project.pytester.path / "recorder.toml"
+def test_the_project_can_say_what_does_not_count_in_a_match(held: Project) -> None:
+    path = held.pytester.path / "recorder.toml"
     path.write_text('[serve]\nport = 9\n[match]\nfields = ["run"]\n')
-    project.holds("hi").test(ASKED_OTHERWISE).said(passed=1)
-    path.rename(project.pytester.path / "rules.toml")
-    project.said(failed=1)
-    project.pytester.makeini("[pytest]\nrecorder_match = rules.toml")
-    project.said(passed=1)
+    held.test(ASKED_OTHERWISE).said(passed=1)
+    path.rename(held.pytester.path / "rules.toml")
+    held.said(failed=1)
+    held.pytester.makeini("[pytest]\nrecorder_match = rules.toml")
+    held.said(passed=1)
 
 
-def test_what_a_marker_does_not_say_the_project_does(project: Project) -> None:
-    (project.pytester.path / "recorder.toml").write_text('[match]\nfields = ["run"]\n')
-    project.holds("hi").test(f"@pytest.mark.recorder(match={{'until': 'noise'}}){ASKED_OTHERWISE}").said(passed=1)
-    project.test(f"@pytest.mark.recorder(match={{'fields': []}}){ASKED_OTHERWISE}").said(failed=1)
+def test_what_a_marker_does_not_say_the_project_does(held: Project) -> None:
+    (held.pytester.path / "recorder.toml").write_text('[match]\nfields = ["run"]\n')
+    held.test(f"@pytest.mark.recorder(match={{'until': 'noise'}}){ASKED_OTHERWISE}").said(passed=1)
+    held.test(f"@pytest.mark.recorder(match={{'fields': []}}){ASKED_OTHERWISE}").said(failed=1)
 
 
-def test_the_settings_of_a_user_count_in_no_test(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = project.pytester.mkdir("home")
+def test_the_settings_of_a_user_count_in_no_test(held: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = held.pytester.mkdir("home")
     (home / "recorder").mkdir()
     (home / "recorder" / "recorder.toml").write_text('[match]\nfields = ["run"]\n')
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home))
-    project.holds("hi").test(ASKED_OTHERWISE).said(failed=1)
+    held.test(ASKED_OTHERWISE).said(failed=1)
 
 
 @pytest.mark.parametrize(
@@ -402,8 +382,8 @@ def test_a_marker_that_makes_no_sense_fails_in_a_sentence(project: Project) -> N
     assert "Traceback" not in said
 
 
-def test_an_upstream_that_nobody_knows_fails_in_a_sentence(project: Project) -> None:
-    said = project.holds("hi").test("def test_one(recorder_replay):\n    recorder_replay.base_url('opnai')")
+def test_an_upstream_that_nobody_knows_fails_in_a_sentence(held: Project) -> None:
+    said = held.test("def test_one(recorder_replay):\n    recorder_replay.base_url('opnai')")
     assert "There is no upstream 'opnai': there are openai, anthropic, gemini, chatgpt." in said.said(failed=1)
 
 
@@ -413,8 +393,8 @@ def test_a_speed_of_the_command_line_that_is_none_stops_the_run(project: Project
     assert "recorder: '-1' is not a speed: give 1" in str(result.stderr)
 
 
-def test_a_server_is_gone_when_its_test_is_over(project: Project) -> None:
-    project.holds("hi").test("""
+def test_a_server_is_gone_when_its_test_is_over(held: Project) -> None:
+    held.test("""
 import threading
 @pytest.mark.recorder(fault='stall@1')
 def test_one(recorder_replay):
@@ -448,30 +428,28 @@ def past(url="https://api.anthropic.com/v1/messages"):
 """
 
 
-def test_a_client_that_goes_past_the_recordings_fails_the_test(project: Project) -> None:
-    said = project.holds("hi").test(f"{PAST}{ONE_TEST}    past()\n").said(passed=1, errors=1)
+def test_a_client_that_goes_past_the_recordings_fails_the_test(held: Project) -> None:
+    said = held.test(f"{PAST}{ONE_TEST}    past()\n").said(passed=1, errors=1)
     assert "recorder: api.anthropic.com was to be asked past the recordings, and was refused." in said
     assert "recorder_replay.base_url('anthropic')" in said
 
 
-def test_a_test_that_fails_because_its_client_went_past_is_told_so(project: Project) -> None:
+def test_a_test_that_fails_because_its_client_went_past_is_told_so(held: Project) -> None:
     asking = "def test_one(recorder_replay):\n    ask('https://api.openai.com/v1')"
-    said = project.holds("hi").test(asking).said(failed=1)
+    said = held.test(asking).said(failed=1)
     assert "recorder: api.openai.com was to be asked past the recordings" in said
 
 
-def test_what_else_a_test_asks_is_refused_and_does_not_fail_it(project: Project) -> None:
-    project.holds("hi").test(f"{PAST}{ONE_TEST}    past('https://x.test'); past('https://api.openai.com')").said(
-        passed=1
-    )
+def test_what_else_a_test_asks_is_refused_and_does_not_fail_it(held: Project) -> None:
+    held.test(f"{PAST}{ONE_TEST}    past('https://x.test'); past('https://api.openai.com')").said(passed=1)
 
 
 @pytest.mark.parametrize("by", ["marker", "ini"])
-def test_a_test_can_be_let_out(project: Project, by: str) -> None:
+def test_a_test_can_be_let_out(held: Project, by: str) -> None:
     marker = "@pytest.mark.recorder(allow_network=True)" if by == "marker" else ""
     if by == "ini":
-        project.pytester.makeini("[pytest]\nrecorder_allow_network = true")
-    project.holds("hi").test(f"""
+        held.pytester.makeini("[pytest]\nrecorder_allow_network = true")
+    held.test(f"""
 import os
 BEFORE = dict(os.environ)
 {marker}
@@ -479,8 +457,8 @@ BEFORE = dict(os.environ)
 """).said(passed=1)
 
 
-def test_the_environment_is_as_it_was_after_a_test(project: Project) -> None:
-    project.holds("hi").test(f"""
+def test_the_environment_is_as_it_was_after_a_test(held: Project) -> None:
+    held.test(f"""
 import os
 BEFORE = os.environ.get("HTTPS_PROXY")
 {ONE_TEST}    assert os.environ["HTTPS_PROXY"].startswith("http://127.0.0.1:")
