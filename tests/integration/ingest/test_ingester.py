@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,11 @@ class Exchange:
         self._write(Mark.CHUNK, data)
         return self
 
+    def chunks(self, chunks: Sequence[bytes]) -> Exchange:
+        for data in chunks:
+            self.chunk(data)
+        return self
+
     def end(self, outcome: Outcome = "eof") -> Exchange:
         self._tape.end(time.monotonic_ns(), msgspec.json.encode(ExchangeEnd(outcome)))
         return self
@@ -112,11 +118,23 @@ def journal(root: Path) -> Iterator[Journal]:
 
 
 def query(path: Path, sql: str, *parameters: object) -> list[Any]:
-    connection = sqlite3.connect(path)
-    try:
+    with closing(sqlite3.connect(path)) as connection:
         return connection.execute(sql, parameters).fetchall()
-    finally:
-        connection.close()
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[sqlite3.Connection]:
+    """A database in which another program writes."""
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        yield holder
+
+
+def session_size(path: Path, exchange: Exchange) -> int:
+    """How many exchanges are in the session of one."""
+    of_one = "(SELECT session_id FROM exchanges WHERE exchange_id = ?)"
+    [(count,)] = query(path, f"SELECT count(*) FROM exchanges WHERE session_id = {of_one}", exchange.id)
+    return int(count)
 
 
 def body(path: Path, exchange_id: str) -> bytes:
@@ -195,10 +213,7 @@ def test_what_was_committed_but_not_acknowledged_is_told_again_without_a_trace(
     store: Store, journal: Journal, path: Path
 ) -> None:
     for seed in range(3):
-        exchange = Exchange(journal)
-        for chunk in stream(seed):
-            exchange.chunk(chunk)
-        exchange.end()
+        Exchange(journal).chunks(stream(seed)).end()
     keep_segments(Ingester(store, journal.directory, never)).drain()
     before = rows(path)
     with store.transaction():
@@ -221,10 +236,7 @@ def test_the_rest_of_what_the_log_has_whole_is_passed_over_in_silence(
 
 
 def test_segments_are_deleted_once_they_are_in_the_log(store: Store, journal: Journal) -> None:
-    exchange = Exchange(journal)
-    for chunk in stream(1):
-        exchange.chunk(chunk)
-    exchange.end()
+    Exchange(journal).chunks(stream(1)).end()
     assert len(segment_numbers(journal.directory)) > 2
     Ingester(store, journal.directory, never).drain()
     assert len(segment_numbers(journal.directory)) == 1
@@ -233,12 +245,8 @@ def test_segments_are_deleted_once_they_are_in_the_log(store: Store, journal: Jo
 def test_a_long_stream_does_not_keep_the_whole_journal(store: Store, journal: Journal, path: Path) -> None:
     long = Exchange(journal).chunk(b"data: beginning\n\nda")
     for round in range(30):
-        short = Exchange(journal)
-        for chunk in stream(round):
-            short.chunk(chunk)
-        short.end()
-        ingester = Ingester(store, journal.directory, never)
-        ingester.drain()
+        Exchange(journal).chunks(stream(round)).end()
+        Ingester(store, journal.directory, never).drain()
         long.chunk(b"ta: %d\n\nda" % round)
         assert len(segment_numbers(journal.directory)) <= ingest.CARRY_SEGMENTS + 8
         assert len(list(journal.directory.glob("carried-*"))) <= 1
@@ -274,13 +282,11 @@ def test_a_live_recorder_is_not_recovered(store: Store, journal: Journal, root: 
 def test_a_locked_database_is_waited_for(store: Store, journal: Journal, path: Path) -> None:
     exchange = Exchange(journal).chunk(COMPLETED).end()
     ingester = Ingester(store, journal.directory, never)
-    holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    holder.execute("BEGIN IMMEDIATE")
-    release = threading.Timer(0.5, lambda: holder.execute("COMMIT"))
-    release.start()
-    ingester.drain()
-    release.join()
-    holder.close()
+    with locked(path) as holder:
+        release = threading.Timer(0.5, lambda: holder.execute("COMMIT"))
+        release.start()
+        ingester.drain()
+        release.join()
     assert body(path, exchange.id) == exchange.received
 
 
@@ -289,13 +295,11 @@ def test_an_ingester_that_must_stop_at_a_locked_database_loses_nothing(
 ) -> None:
     exchange = Exchange(journal).chunk(COMPLETED).end()
     ingester = Ingester(store, journal.directory, at_once)
-    holder = sqlite3.connect(path, isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Stopped):
-        ingester.run()
-    with pytest.raises(StoreBusyError), store.transaction():
-        pass
-    holder.close()
+    with locked(path):
+        with pytest.raises(Stopped):
+            ingester.run()
+        with pytest.raises(StoreBusyError), store.transaction():
+            pass
     Ingester(store, journal.directory, never).drain()
     assert body(path, exchange.id) == exchange.received
 
@@ -303,14 +307,10 @@ def test_an_ingester_that_must_stop_at_a_locked_database_loses_nothing(
 def test_what_the_database_will_never_take_ends_it_with_the_reason(store: Store, journal: Journal, path: Path) -> None:
     exchange = Exchange(journal).chunk(COMPLETED).end()
     ingester = Ingester(store, journal.directory, never)
-    with sqlite3.connect(path) as other:
-        other.execute("ALTER TABLE ingest_offsets RENAME TO elsewhere")
-    other.close()
+    query(path, "ALTER TABLE ingest_offsets RENAME TO elsewhere")
     with pytest.raises(StoreError, match=r"no such table: .*ingest_offsets"):
         ingester.drain()
-    with sqlite3.connect(path) as other:
-        other.execute("ALTER TABLE elsewhere RENAME TO ingest_offsets")
-    other.close()
+    query(path, "ALTER TABLE elsewhere RENAME TO ingest_offsets")
     Ingester(store, journal.directory, never).drain()
     assert body(path, exchange.id) == exchange.received
 
@@ -323,13 +323,11 @@ def test_a_database_that_refuses_at_the_very_end_loses_nothing(store: Store, roo
     ingester.drain()
     exchange.chunk(COMPLETED).end()
     journal.close()
-    holder = sqlite3.connect(path, isolation_level=None)
-    holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Stopped):
-        ingester.run()
-    with pytest.raises(Stopped):
-        recover(store, root, at_once)
-    holder.close()
+    with locked(path):
+        with pytest.raises(Stopped):
+            ingester.run()
+        with pytest.raises(Stopped):
+            recover(store, root, at_once)
     assert journal.directory.exists()
     assert recover(store, root, never) == 1
     assert body(path, exchange.id) == exchange.received
@@ -506,10 +504,7 @@ def test_an_exchange_that_goes_on_otherwise_than_the_log_ends_there_with_a_gap(
 
 def test_a_gap_in_the_journal_is_a_gap_in_the_log(store: Store, root: Path, path: Path) -> None:
     journal = Journal(root, "r", limit_bytes=3000)
-    exchange = Exchange(journal)
-    for number in range(60):
-        exchange.chunk(b"data: %060d\n\n" % number)
-    exchange.end()
+    exchange = Exchange(journal).chunks([b"data: %060d\n\n" % number for number in range(60)]).end()
     journal.close()
     recover(store, root, never)
     end = ending(path, exchange.id)
@@ -561,8 +556,7 @@ def test_a_response_that_continues_another_joins_its_session(store: Store, journ
     Exchange(journal, b'{"previous_response_id":"resp_2"}').chunk(COMPLETED).end()
     Exchange(journal).chunk(COMPLETED).end()
     ingester.drain()
-    [(session_id,)] = query(path, "SELECT session_id FROM exchanges WHERE exchange_id = ?", first.id)
-    assert query(path, "SELECT count(*) FROM exchanges WHERE session_id = ?", session_id) == [(3,)]
+    assert session_size(path, first) == 3
     assert len(names(path)) == 2
 
 
@@ -580,8 +574,7 @@ def test_a_client_goes_on_with_the_last_of_the_ids_that_rotate(store: Store, jou
     for response_id in ("resp_1", "resp_2", "resp_3"):
         Exchange(journal, json.dumps({"previous_response_id": response_id}).encode()).chunk(COMPLETED).end()
         ingester.drain()
-    [(session_id,)] = query(path, "SELECT session_id FROM exchanges WHERE exchange_id = ?", first.id)
-    assert query(path, "SELECT count(*) FROM exchanges WHERE session_id = ?", session_id) == [(4,)]
+    assert session_size(path, first) == 4
 
 
 def test_a_session_without_a_name_is_called_after_its_client(store: Store, journal: Journal, path: Path) -> None:

@@ -71,6 +71,16 @@ def recorded(store: Store, number: int = 1, request: bytes = b"", body: bytes = 
     return exchange
 
 
+def frames(body: bytes, first: int, upto: int) -> bytes:
+    return b"".join(frame + b"\n\n" for frame in body.split(b"\n\n")[:-1][first:upto])
+
+
+def resuming(store: Store, after: int, body: bytes = BODY, request: bytes = b"") -> Exchange:
+    """The second exchange, which has of the response what comes after a number."""
+    asked = {"method": "GET", "resumes_response_id": "resp_1", "resumes_after": after}
+    return recorded(store, 2, request, frames(body, after + 1, 99), **asked)
+
+
 def ask(store: Store, sql: str) -> list[Any]:
     return superuser.asked(store.url, sql)
 
@@ -201,13 +211,9 @@ def test_a_result_is_the_first_request_s_in_whatever_order_they_are_told(store: 
 
 
 def test_a_resumed_response_has_the_items_of_the_whole(store: Store) -> None:
-    frames = [frame + b"\n\n" for frame in BODY.split(b"\n\n")[:-1]]
-    cut = begun(store, 1)
-    write(store, *captured(b"".join(frames[:9]), exchange=cut, outcome="client_disconnect"))
-    rest = b"".join(frames[7:])
-    resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=6)
-    whole = recorded(store, 3)
-    assert parts_of(store, resumed) == parts_of(store, whole)
+    write(store, *captured(frames(BODY, 0, 9), exchange=begun(store, 1), outcome="client_disconnect"))
+    resumed = resuming(store, 6)
+    assert parts_of(store, resumed) == parts_of(store, recorded(store, 3))
     assert ask(store, f"SELECT kind FROM p_anomalies_v1 WHERE exchange_id = '{resumed.exchange_id}'") == []
 
 
@@ -217,12 +223,9 @@ def parts_of(store: Store, exchange: Exchange) -> list[Any]:
 
 
 def test_a_resumed_response_is_whole_whichever_part_is_told_first(store: Store) -> None:
-    frames = [frame + b"\n\n" for frame in BODY.split(b"\n\n")[:-1]]
-    cut = begun(store, 1)
-    _, first = captured(b"".join(frames[:9]), exchange=cut, outcome="client_disconnect")
+    cut, first = captured(frames(BODY, 0, 9), exchange=begun(store, 1), outcome="client_disconnect")
     write(store, cut, first[:-1])
-    rest = b"".join(frames[7:])
-    resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=6)
+    resumed = resuming(store, 6)
     write(store, cut, first)
     assert parts_of(store, resumed) == parts_of(store, recorded(store, 3))
     as_it_came = projections(store.url)
@@ -231,12 +234,10 @@ def test_a_resumed_response_is_whole_whichever_part_is_told_first(store: Store) 
 
 def test_a_resumed_response_is_whole_after_a_long_request_and_with_long_events(store: Store) -> None:
     body = BODY.replace(b"Think", b"x" * (FRAME_LIMIT + 10))
-    frames = [frame + b"\n\n" for frame in body.split(b"\n\n")[:-1]]
     request = json.dumps({"model": "gpt-5", "input": "y" * 12 * FRAME_LIMIT}).encode()
-    cut = begun(store, 1)
-    write(store, *captured(b"".join(frames[:9]), exchange=cut, request=request, outcome="client_disconnect"))
-    rest = b"".join(frames[7:])
-    resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=6)
+    told = captured(frames(body, 0, 9), exchange=begun(store, 1), request=request, outcome="client_disconnect")
+    write(store, *told)
+    resumed = resuming(store, 6, body=body)
     assert parts_of(store, resumed) == parts_of(store, recorded(store, 3, body=body))
 
 
@@ -299,9 +300,8 @@ def test_an_exchange_that_cannot_be_folded_is_put_aside_and_the_log_goes_on(
 
 
 def test_a_resumption_is_folded_again_when_its_response_comes_later(store: Store) -> None:
-    cut, (_, first) = begun(store, 1), captured(BODY, exchange=begun(store, 1), outcome="client_disconnect")
-    rest = b"".join(frame + b"\n\n" for frame in BODY.split(b"\n\n")[12:-1])
-    resumed = recorded(store, 2, body=rest, method="GET", resumes_response_id="resp_1", resumes_after=11)
+    cut, first = captured(BODY, exchange=begun(store, 1), outcome="client_disconnect")
+    resumed = resuming(store, 11)
     assert parts_of(store, resumed) != parts_of(store, recorded(store, 3))
     write(store, cut, first)
     assert parts_of(store, resumed) == parts_of(store, recorded(store, 4))
@@ -310,13 +310,11 @@ def test_a_resumption_is_folded_again_when_its_response_comes_later(store: Store
 def test_a_resumption_that_was_put_aside_is_folded_again_when_its_response_comes(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cut, (_, first) = begun(store, 1), captured(BODY, exchange=begun(store, 1), outcome="client_disconnect")
+    cut, first = captured(BODY, exchange=begun(store, 1), outcome="client_disconnect")
     write(store, cut, first[:-1])
-    rest = b"".join(frame + b"\n\n" for frame in BODY.split(b"\n\n")[7:-1])
     with monkeypatch.context() as patch:
         patch.setattr(projector, "Folding", _Faulty)
-        asked = {"method": "GET", "resumes_response_id": "resp_1", "resumes_after": 6}
-        resumed = recorded(store, 2, b'{"model": "poison"}', rest, **asked)
+        resumed = resuming(store, 6, request=b'{"model": "poison"}')
     assert ask(store, "SELECT exchange_id FROM dead_letters") == [(resumed.exchange_id,)]
     write(store, cut, first)
     assert ask(store, "SELECT exchange_id FROM dead_letters") == []
@@ -443,12 +441,11 @@ class Histories(RuleBasedStateMachine):
         self.waiting: list[tuple[Exchange, list[Event], int]] = []
         self.count = 0
 
-    @rule(call=st.integers(0, 2), output=st.sampled_from(["a", "b"]), frames=st.integers(0, 17))
-    def begin(self, call: int, output: str, frames: int) -> None:
+    @rule(call=st.integers(0, 2), output=st.sampled_from(["a", "b"]), count=st.integers(0, 17))
+    def begin(self, call: int, output: str, count: int) -> None:
         self.count += 1
         exchange = begun(self.store, self.count)
-        body = b"".join(frame + b"\n\n" for frame in BODY.split(b"\n\n")[:frames])
-        _, events = captured(body, exchange=exchange, request=returned(f"call_{call}", output))
+        _, events = captured(frames(BODY, 0, count), exchange=exchange, request=returned(f"call_{call}", output))
         self.waiting.append((exchange, events, 0))
 
     @rule(which=st.integers(0, 9), count=st.integers(1, 30))
