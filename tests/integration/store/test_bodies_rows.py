@@ -41,19 +41,6 @@ BODIES = "SELECT type, raw FROM events WHERE kind = 'request' AND pos > 0 ORDER 
 AGENT = [("user-agent", "codex/1"), ("originator", "codex"), ("session-id", "one")]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(empty(tmp_path / "store.db")) as store:
-        yield store
-
-
-@pytest.fixture
-def either(database: URL) -> Iterator[Store]:
-    """A store of each engine, where the claim is about what its writer does with rows that stand there."""
-    with Store(database) as store:
-        yield store
-
-
 def ask(store: Store, sql: str) -> list[tuple[Any, ...]]:
     with store.transaction():
         return [tuple(row) for row in store.ask(Statement(sql), {})]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from sqlalchemy import URL
 
 from recorder.model.events import Event, Exchange
 from recorder.projections.fold import Folding
@@ -32,20 +31,6 @@ from tests.support.empty_log import empty
 from tests.support.facts import captured
 from tests.support.rows import empty_indexes, forget_projections, make_exchange, make_session, projections
 from tests.unit.projections.test_fold import BODY
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """A store in a file: `test_contract.py` has on each engine what all of this comes to."""
-    with Store(empty(tmp_path / "log.db")) as opened:
-        yield opened
-
-
-@pytest.fixture
-def either(database: URL) -> Iterator[Store]:
-    """A store of each engine, where the claim is about its transactions or its index of words."""
-    with Store(database) as opened:
-        yield opened
 
 
 def write(store: Store, exchange: Exchange, events: Sequence[Event]) -> None:

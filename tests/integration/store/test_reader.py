@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 
 import pytest
@@ -18,14 +18,7 @@ from recorder.store.queries.session_list import list_sessions, session_page
 from recorder.store.queries.session_named import count_named, session_named
 from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
-from tests.support.empty_log import empty
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(empty(tmp_path / "log.db")) as store:
-        yield store
 
 
 @pytest.fixture
