@@ -230,6 +230,12 @@ class Tunnel(NamedTuple):
         """What the journal has of it, when it has ended."""
         return await self.proxy.ended()
 
+    async def end(self) -> None:
+        """End both directions, the client's first; neither side has anything more to say."""
+        for one, other in ((self.client, self.upstream), (self.upstream, self.client)):
+            one.socket.shutdown(1)
+            assert await other.rest() == b""
+
 
 async def switched(proxy: Proxied, listener: Listener, *, early: bytes = b"", first: bytes = b"") -> Tunnel:
     """Connect through a recorder. `early` is sent with the request, `first` with the 101."""

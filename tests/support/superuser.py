@@ -98,6 +98,13 @@ def asked(database: Path | URL, sql: str, *values: object) -> list[tuple[Any, ..
         return [tuple(row) for row in cursor.fetchall()] if cursor.description else []
 
 
+def login(database: URL, name: str, role: str) -> URL:
+    """The URL of a log on a server for a user who has nothing but a role of it."""
+    made = f"CREATE ROLE {name} LOGIN IN ROLE {role}"
+    asked(database, f"DO $$ BEGIN {made}; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
+    return database.set(username=name)
+
+
 def unguard(connection: sqlite3.Connection) -> None:
     """Drop all triggers of a file."""
     for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():

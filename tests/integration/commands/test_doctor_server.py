@@ -21,6 +21,7 @@ from tests.integration.store.test_postgres import asked
 from tests.support.postgres import Server, conninfo
 from tests.support.rows import make_session
 from tests.support.server import run
+from tests.support.superuser import login
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +37,8 @@ def url(postgres_database: URL) -> URL:
     """A log with its roles, as the login of a recorder sees it."""
     with Store(postgres_database) as store:
         store.grant(GRANTS)
-    for role, login in ((WRITER, "records"), (READER, "looks")):
-        asked(postgres_database, f"DO $$ BEGIN CREATE ROLE {login} LOGIN IN ROLE {role}; EXCEPTION "
-                                 "WHEN duplicate_object THEN NULL; END $$")  # fmt: skip
-    return postgres_database.set(username="records")
+    login(postgres_database, "looks", READER)
+    return login(postgres_database, "records", WRITER)
 
 
 def said(url: URL, check: str) -> CheckResult:

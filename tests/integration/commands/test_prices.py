@@ -17,7 +17,7 @@ from recorder.store.postgres.ddl import GRANTS
 from recorder.store.write.writer import Store
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.server import run
-from tests.support.superuser import asked, connected, execute
+from tests.support.superuser import asked, connected, execute, login
 
 GPT = response(*message("Hi."))
 OWN = '[[price]]\nprovider = "openai"\nmodel = "gpt-5"\ninput = 1.25\noutput = 10\n'
@@ -137,9 +137,7 @@ def test_a_writer_of_a_server_updates_prices_and_a_reader_reads_them(postgres_da
     recorded(postgres_database)
     with Store(postgres_database) as store:
         store.grant(GRANTS)
-    asked(postgres_database, "DO $$ BEGIN CREATE ROLE pricing LOGIN IN ROLE recorder_writer; EXCEPTION "
-                             "WHEN duplicate_object THEN NULL; END $$")  # fmt: skip
-    writer = postgres_database.set(username="pricing")
+    writer = login(postgres_database, "pricing", "recorder_writer")
     assert run(writer, "prices", "update", "--file", file).code == 0
     file.write_text(OWN.replace("1.25", "2"))
     ran = run(writer, "prices", "update", "--file", file, "--valid-from", "2020-01-01")

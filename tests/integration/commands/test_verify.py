@@ -321,18 +321,20 @@ def test_events_of_an_exchange_that_was_removed_are_named(in_file: Stored) -> No
             assert "1 exchange removed: the events are still there, and no view shows them" in verifier.whole_damage()
 
 
+def place_of(changed: Changed, row: object) -> int:
+    [(pos,)] = changed.execute("SELECT pos FROM events WHERE rowid = ?", (row,))
+    return int(pos)
+
+
 @pytest.mark.long
 @given(one=st.integers(0, 20), other=st.integers(0, 20))
 def test_events_that_changed_places_are_found(in_file: Stored, one: int, other: int) -> None:
     with changed(in_file) as connection:
         rows = of_ended(connection, "events", in_file.ended)
         first, second = rows[one % len(rows)], rows[other % len(rows)]
-        places = [
-            connection.execute("SELECT pos FROM events WHERE rowid = ?", (row,)).fetchone() for row in (first, second)
-        ]
-        connection.execute("UPDATE events SET pos = 1000000 WHERE rowid = ?", (first,))
-        connection.execute("UPDATE events SET pos = ? WHERE rowid = ?", (*places[0], second))
-        connection.execute("UPDATE events SET pos = ? WHERE rowid = ?", (*places[1], first))
+        places = [place_of(connection, row) for row in (first, second)]
+        for pos, row in ((1000000, first), (places[0], second), (places[1], first)):
+            connection.execute("UPDATE events SET pos = ? WHERE rowid = ?", (pos, row))
         assert bool(findings(connection)) == (first != second)
 
 
@@ -343,11 +345,7 @@ def test_an_event_that_was_put_in_is_found(in_file: Stored, pos: int, copied: in
     with changed(in_file) as connection:
         rows = of_ended(connection, "events", in_file.ended)
         names = ", ".join(name for name in _EVENTS if name != "pos")
-        behind = [
-            row
-            for row in rows
-            if connection.execute("SELECT pos FROM events WHERE rowid = ?", (row,)).fetchone()[0] >= pos >= 0
-        ]
+        behind = [row for row in rows if place_of(connection, row) >= pos >= 0]
         for row in reversed(behind):
             connection.execute("UPDATE events SET pos = pos + 1 WHERE rowid = ?", (row,))
         source = rows[copied % len(rows)]
@@ -422,9 +420,7 @@ def test_a_reader_may_prove_it_if_temporary_tables_may_be_made(postgres_database
     journal.close()
     with Store(postgres_database) as store:
         store.grant(GRANTS)
-    superuser.asked(postgres_database, "DO $$ BEGIN CREATE ROLE proving LOGIN IN ROLE recorder_reader; EXCEPTION "
-                 "WHEN duplicate_object THEN NULL; END $$")  # fmt: skip
-    url = postgres_database.set(username="proving")
+    url = superuser.login(postgres_database, "proving", "recorder_reader")
     with LogVerifier.open(url, lambda _: "alive") as checkup:
         [session_id] = checkup.session_ids()
         assert checkup.verify(session_id, lambda count: None).findings == []
@@ -440,9 +436,7 @@ def test_of_a_server_the_last_verify_is_kept_in_the_folder_of_the_user(
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     _, journal = filled(postgres_database, tmp_path / "journals")
     given = postgres_database.render_as_string(hide_password=False)
-    done = ran(
-        "--db", given, "--json"
-    )  # the recorder elsewhere was heard of just now: what it has open is not a finding
+    done = ran("--db", given, "--json")  # its recorder was heard of just now: what it has open is not a finding
     [row] = json.loads(done.stdout)
     assert (done.exit_code, row["state"], len(row["open"])) == (0, "open", 1)
     kept = last_verify(postgres_database)
@@ -452,10 +446,16 @@ def test_of_a_server_the_last_verify_is_kept_in_the_folder_of_the_user(
     journal.close()
 
 
-def test_what_recorder_itself_purges_is_no_finding(demo_db: Path) -> None:
-    with Store(demo_db) as store:
-        [(session_id,)] = superuser.asked(demo_db, "SELECT session_id FROM sessions")
+def purged(path: Path) -> str:
+    """The id of the only session of a file, which is purged now."""
+    [(session_id,)] = superuser.asked(path, "SELECT session_id FROM sessions")
+    with Store(path) as store:
         purge(store, session_id, "asked for", 1)
+    return str(session_id)
+
+
+def test_what_recorder_itself_purges_is_no_finding(demo_db: Path) -> None:
+    session_id = purged(demo_db)
     done = ran("--db", demo_db)
     assert (done.exit_code, done.stdout) == (0, f"purged  {session_id}\n")
     assert ran("--db", demo_db, session_id).exit_code == 0
@@ -614,9 +614,7 @@ def test_a_tombstone_that_no_purge_left_is_found(
 
 def test_a_session_that_was_purged_after_the_manifest_is_said(demo_db: Path, noted: Path) -> None:
     later = noted.with_name("later")
-    with Store(demo_db) as store:
-        [(session_id,)] = superuser.asked(demo_db, "SELECT session_id FROM sessions")
-        purge(store, session_id, "asked for", 1)
+    session_id = purged(demo_db)
     done = ran("--db", demo_db, "--against", noted)
     assert (done.exit_code, done.stdout) == (0, f"purged  {session_id}\n")
     assert "Purged after the manifest: 1 session. The tombstones fit it; compare them with" in done.stderr

@@ -258,10 +258,7 @@ async def test_a_connection_is_never_used_again_after_a_tunnel(tmp_path: Path) -
         for _ in range(2):
             tunnel = await switched(proxy, listener)
             async with tunnel.client, tunnel.upstream:
-                tunnel.client.socket.shutdown(1)
-                assert await tunnel.upstream.rest() == b""
-                tunnel.upstream.socket.shutdown(1)
-                assert await tunnel.client.rest() == b""
+                await tunnel.end()
 
 
 @pytest.mark.long
@@ -378,10 +375,7 @@ async def test_a_full_journal_costs_neither_side_anything_and_is_a_counted_gap_o
             for sender, receiver in ((tunnel.client, tunnel.upstream), (tunnel.upstream, tunnel.client)):
                 await sender.send(bytes(5_000))
                 assert await receiver.exactly(5_000) == bytes(5_000)
-        tunnel.client.socket.shutdown(1)
-        assert await tunnel.upstream.rest() == b""
-        tunnel.upstream.socket.shutdown(1)
-        assert await tunnel.client.rest() == b""
+        await tunnel.end()
         tape = await tunnel.tape()
         reader, gaps = tunnel.proxy.reader(), list[Gap]()
         while records := reader.read(2**24):

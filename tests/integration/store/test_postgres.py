@@ -39,6 +39,7 @@ from tests.support.facts import captured
 from tests.support.postgres import Server, conninfo
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_id, make_session
 from tests.support.server import halt, run
+from tests.support.superuser import login
 from tests.unit.projections.test_fold import BODY
 
 WORDS = b"data: {}\n\n"
@@ -220,11 +221,6 @@ def granted(postgres_server: Server, postgres_template: str) -> Iterator[URL]:
     postgres_server.drop(url)
 
 
-def login(url: URL, name: str, role: str) -> None:
-    asked(url, f"DO $$ BEGIN CREATE ROLE {name} LOGIN IN ROLE {role}; EXCEPTION "
-               "WHEN duplicate_object THEN NULL; END $$")  # fmt: skip
-
-
 def test_a_reader_reads_and_adds_nothing(granted: URL) -> None:
     assert asked(granted, "SELECT count(*) FROM events", "SET ROLE recorder_reader") == [(1,)]
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -232,8 +228,7 @@ def test_a_reader_reads_and_adds_nothing(granted: URL) -> None:
 
 
 def test_a_login_with_the_role_of_a_writer_records(granted: URL) -> None:
-    login(granted, "recording", "recorder_writer")
-    with Store(granted.set(username="recording")) as store:
+    with Store(login(granted, "recording", "recorder_writer")) as store:
         exchange = begin(store, 2)
         frames: list[Kind] = ["frame"] * 20
         kinds: list[Kind] = ["request", *frames, "end"]
@@ -244,12 +239,11 @@ def test_a_login_with_the_role_of_a_writer_records(granted: URL) -> None:
 
 
 def test_a_login_with_the_role_of_a_writer_archives_nothing(granted: URL, tmp_path: Path) -> None:
-    login(granted, "recording", "recorder_writer")
     with Store(granted) as store:
         exchange = begin(store, 3)
         add(store, make_events(exchange, [b"{}", make_end("completed")], ["request", "end"]))
     archive = ("--older-than", "0s", "--to", f"ducklake:{tmp_path / 'lake.db'}")
-    ran = run(granted.set(username="recording"), "db", "archive", *archive)
+    ran = run(login(granted, "recording", "recorder_writer"), "db", "archive", *archive)
     assert ran.code == 1
     assert "may not archive: give the URL of the owner of its schema." in ran.err
     assert not list(tmp_path.iterdir())
@@ -496,14 +490,13 @@ def test_a_server_without_tls_is_not_to_be_tried_again() -> None:
 
 
 def test_a_user_who_may_not_make_roles_reads_who_may(granted: URL) -> None:
-    login(granted, "owning", "recorder_writer")
-    with Store(granted.set(username="owning")) as store, pytest.raises(StoreError, match="CREATEROLE"):
+    owning = login(granted, "owning", "recorder_writer")
+    with Store(owning) as store, pytest.raises(StoreError, match="CREATEROLE"):
         store.grant(["CREATE ROLE another"])
 
 
 def test_who_may_only_read_cannot_serve(granted: URL) -> None:
-    login(granted, "watching", "recorder_reader")
-    ran = run(granted.set(username="watching"), "serve", "--port", "0")
+    ran = run(login(granted, "watching", "recorder_reader"), "serve", "--port", "0")
     assert (ran.code, "may only read it" in ran.err) == (1, True)
 
 
@@ -627,10 +620,10 @@ def test_a_writer_makes_the_days_that_come(postgres_database: URL) -> None:
     url = postgres_database
     with Store(url) as store:
         store.grant(GRANTS)
-    login(url, "recording", "recorder_writer")
+    recording = login(url, "recording", "recorder_writer")
     partitions_of(url, "day")
     asked(url, f"DROP TABLE events_{max(days(url, 8))}")
-    with Store(url.set(username="recording")) as store, store.transaction():
+    with Store(recording) as store, store.transaction():
         pass
     assert {name for (name,) in asked(url, _PARTITIONS)} == {"events_other", *(f"events_{day}" for day in days(url, 8))}
 
