@@ -42,6 +42,7 @@ from tests.support.tables import table
 from tools.cookbook import COOKBOOK
 
 DAY_NS = 86_400_000_000_000
+AGGREGATED = ("usage_by_day", "usage_by_model", "tool_stats")
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,13 @@ def only(db: Any, view: str) -> dict[str, Any]:
     return found
 
 
+def a_result(exchange: Exchange, **fields: Any) -> ResultRow:
+    """A result of the call c1."""
+    given = {"call_key": "c1", "digest": "d", "started_ns": exchange.started_ns, **fields}
+    result: ResultRow = row(ResultRow, exchange, **given)
+    return result
+
+
 def generated(db: Any, number: int = 1, session: int = 1, **fields: Any) -> Exchange:
     """An exchange with tokens: 10 in, 4 out if nothing else is said."""
     exchange = an_exchange(db, number, session, **{"started_ns": START_NS + number * 1_000, **fields})
@@ -95,14 +103,7 @@ def test_a_view_has_the_columns_that_are_declared(db: Any, view: View) -> None:
 
 @table("view", VIEWS)
 def test_every_row_says_whose_it_is(view: View) -> None:
-    of_sums = {
-        "usage_by_day",
-        "usage_by_model",
-        "tool_stats",
-        "latency_by_model",
-        "latency_by_day",
-        "reasoning_by_effort",
-    }
+    of_sums = {*AGGREGATED, "latency_by_model", "latency_by_day", "reasoning_by_effort"}
     if view.name not in of_sums:
         own = ["session_id", "session_name", "exchange_id"][: 2 if view.name == "session_summary" else 3]
         assert list(view.columns)[: len(own)] == own
@@ -115,17 +116,7 @@ def test_a_call_has_the_first_result_that_comes_after_it(db: Any) -> None:
     _, call, first, again = (an_exchange(db, number) for number in range(1, 5))
     put(db, row(ExchangeRow, call), a_call(call, call_key="c1", ended_ns=300))
     for number, (exchange, output) in enumerate([(_, "of another call"), (first, "told"), (again, "told again")]):
-        put(
-            db,
-            row(
-                ResultRow,
-                exchange,
-                call_key="c1",
-                digest=f"{9 - number}",
-                started_ns=exchange.started_ns,
-                output=output,
-            ),
-        )
+        put(db, a_result(exchange, digest=f"{9 - number}", output=output))
     found = only(db, "tool_calls")
     assert (found["output"], found["output_exchange_id"]) == ("told", first.exchange_id)
     assert found["latency_ns"] == first.started_ns - call.started_ns - 300
@@ -134,15 +125,8 @@ def test_a_call_has_the_first_result_that_comes_after_it(db: Any) -> None:
 
 def test_a_providers_own_tool_has_its_own_result(db: Any) -> None:
     call, later = an_exchange(db, 1), an_exchange(db, 2)
-    put(
-        db,
-        row(ExchangeRow, call),
-        a_call(call, call_key="c1", output="found", failed=False, began_ns=100, ended_ns=400),
-    )
-    put(
-        db,
-        row(ResultRow, later, call_key="c1", digest="d", started_ns=later.started_ns, output="sent back", failed=True),
-    )
+    answered = a_call(call, call_key="c1", output="found", failed=False, began_ns=100, ended_ns=400)
+    put(db, row(ExchangeRow, call), answered, a_result(later, output="sent back", failed=True))
     found = only(db, "tool_calls")
     assert (found["output"], found["failed"], found["latency_ns"]) == ("found", 0, 300)
     assert found["output_exchange_id"] is None
@@ -151,7 +135,7 @@ def test_a_providers_own_tool_has_its_own_result(db: Any) -> None:
 def test_a_result_in_another_session_is_not_the_calls(db: Any) -> None:
     call, elsewhere = an_exchange(db, 1), an_exchange(db, 2, session=2)
     put(db, row(ExchangeRow, call), a_call(call, call_key="c1", ended_ns=1))
-    put(db, row(ResultRow, elsewhere, call_key="c1", digest="d", started_ns=elsewhere.started_ns))
+    put(db, a_result(elsewhere))
     assert (only(db, "tool_calls")["output"], only(db, "tool_calls")["latency_ns"]) == (None, None)
 
 
@@ -170,13 +154,9 @@ def test_tools_are_counted_with_what_became_of_their_calls(db: Any) -> None:
 def test_a_share_is_of_those_that_report_both(db: Any) -> None:
     generated(db, 1)
     exchange = an_exchange(db, 2)
+    used = {"cache_read_input_tokens": 15, "reasoning_output_tokens": 6}
     put(db, row(ExchangeRow, exchange, request_model="m"))
-    put(
-        db,
-        row(
-            UsageRow, exchange, input_tokens=30, cache_read_input_tokens=15, output_tokens=8, reasoning_output_tokens=6
-        ),
-    )
+    put(db, row(UsageRow, exchange, input_tokens=30, output_tokens=8, **used))
     found = only(db, "usage_by_model")
     assert (found["input_tokens"], found["output_tokens"], found["total_tokens"]) == (40, 12, None)
     assert (found["cached_share"], found["reasoning_share"]) == (0.5, 0.75)
@@ -305,8 +285,7 @@ def test_two_responses_with_one_id_that_nobody_retrieved_are_two(db: Any) -> Non
 
 def test_a_result_that_came_before_its_call_was_retrieved_again_is_found(db: Any) -> None:
     _, second, last = retrieved_again(db)
-    result = {"call_key": "c1", "digest": "d", "started_ns": second.started_ns, "output": "18 °C"}
-    put(db, row(ResultRow, second, **result))
+    put(db, a_result(second, output="18 °C"))
     found = only(db, "tool_calls")
     assert (found["exchange_id"], found["output"], found["latency_ns"]) == (last.exchange_id, "18 °C", None)
 
@@ -508,7 +487,7 @@ def plan(file: sqlite3.Connection, sql: str) -> list[str]:
     return [detail for *_, detail in file.execute(f"EXPLAIN QUERY PLAN {sql}")]
 
 
-AGGREGATES = ("usage", "usage_by_day", "usage_by_model", "tool_stats", "exchange_summary", "session_summary")
+AGGREGATES = ("usage", *AGGREGATED, "exchange_summary", "session_summary")
 
 
 @table("view", [*AGGREGATES, "messages", "reasoning", "tool_calls", "latency", "anomalies"])
