@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recorder.model.shared_body import RUNS, SOURCES, VERSION, Recipe, read_recipe, write_recipe
@@ -16,6 +16,7 @@ from recorder.store.bodies import dedup
 from recorder.store.bodies.dedup import BodyDeduplicator
 from tests.support.agents import AGENTS, bodies
 from tests.support.rows import make_id
+from tests.support.tables import table
 
 
 class Rows:
@@ -134,13 +135,6 @@ def test_bytes_that_are_no_json_are_shared_too() -> None:
     assert [recipe and recipe.literal for recipe in rows.recipes] == [None, b"in front", b"behind"]
 
 
-def test_what_is_not_repeated_is_stored_whole() -> None:
-    rows, noise = Rows(), random.Random(1)
-    for _ in range(5):
-        rows.add(noise.randbytes(5_000))
-    assert rows.recipes == [None] * 5
-
-
 def test_a_long_session_stays_within_the_limits_of_a_recipe() -> None:
     rows, told = Rows(), bodies("anthropic", 100)
     for body in told:
@@ -168,12 +162,17 @@ def test_an_exchange_with_another_kind_of_id_is_stored_whole() -> None:
         assert [shared.row("s", exchange_id, 1, body) for _ in range(2)] == [None, None]
 
 
-@pytest.mark.parametrize("size", [1023, 2**18 + 1])
-def test_what_is_too_small_or_larger_than_the_recorder_cuts_is_stored_whole(size: int) -> None:
+TOO_SMALL = bytes(1023)
+LARGER_THAN_IS_CUT = bytes(2**18 + 1)
+NOT_REPEATED = [random.Random(seed).randbytes(5_000) for seed in range(5)]
+
+
+@table("bodies", [[TOO_SMALL] * 3, [LARGER_THAN_IS_CUT] * 3, NOT_REPEATED])
+def test_what_is_too_small_too_large_or_not_repeated_is_stored_whole(bodies: list[bytes]) -> None:
     rows = Rows()
-    for _ in range(3):
-        rows.add(bytes(size))
-    assert rows.recipes == [None] * 3
+    for body in bodies:
+        rows.add(body)
+    assert rows.recipes == [None] * len(bodies)
 
 
 # -- recipes
@@ -200,12 +199,8 @@ def test_a_recipe_that_takes_what_is_not_there_is_refused(recipe: Recipe) -> Non
 
 
 @given(st.binary(max_size=60))
+@example(write_recipe(Recipe(2, [], [], b"")))  # of another version
+@example(write_recipe(Recipe(VERSION, [SOURCE] * 33, [], b"")))  # of more sources than the limit
 def test_what_is_no_recipe_is_a_value_error(raw: bytes) -> None:
     with pytest.raises(ValueError, match="a recipe is not valid"):
         read_recipe(raw)
-
-
-@pytest.mark.parametrize("recipe", [Recipe(2, [], [], b""), Recipe(VERSION, [SOURCE] * 33, [], b"")])
-def test_a_recipe_of_another_version_or_without_limits_is_refused(recipe: Recipe) -> None:
-    with pytest.raises(ValueError, match="a recipe is not valid"):
-        read_recipe(write_recipe(recipe))

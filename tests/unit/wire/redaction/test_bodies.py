@@ -362,7 +362,6 @@ def test_short_values_and_variables_that_are_not_set_are_passed_over() -> None:
         b"https://a?b=c&",
     ],
 )
-@pytest.mark.timed
 def test_hostile_bodies_take_no_time(piece: bytes) -> None:
     """Each of them would take minutes if what stands in it were read again for every part of it."""
     begun_s = time.process_time()
