@@ -229,12 +229,9 @@ async def test_a_document_has_no_events_to_lose() -> None:
     assert (seen.chunks, seen.times_ms, seen.outcome) == ([b"{", b"}"], [10, 20], None)
 
 
-async def test_what_comes_before_the_first_event_comes_before_a_document_too() -> None:
+async def test_what_is_before_the_first_event_at_a_time_or_at_bytes_happens_to_a_document_too() -> None:
     assert ((cut := await spoilt("cut@0:reset", **DOCUMENT)).body, cut.outcome) == (b"", "upstream_reset")
     assert (await spoilt("stall@0:1s", **DOCUMENT)).times_ms == [1_010, 1_020]
-
-
-async def test_what_is_at_a_time_or_at_bytes_happens_to_a_document_too() -> None:
     assert (await spoilt("delay:1s", **DOCUMENT)).times_ms == [1_010, 1_020]
     assert ((cut := await spoilt("cut@15ms", **DOCUMENT)).body, cut.outcome) == (b"{", "truncated")
     assert (await spoilt("slice:1", chunks=(b"[]",), kind="application/json")).chunks == [b"[", b"]"]
