@@ -4,7 +4,7 @@ Must not know: where recordings come from. Pure: a recording with its events in,
 
 A further rule is a `Rule` in one tuple `RULES`, and what finds its fault:
 
-    http, sse, openai_errors   for all APIs, or both of OpenAI's: the rules, and a function for each
+    http, sse                  for all APIs, or some of them: the rules, and a function for each
     recorder/wire/dialects/<format>/lint
                                for one format; those of Chat, Messages and Gemini share a walk in `chunks` or `message`
                                that reports each fault by the id of a rule, those of Responses stand beside their

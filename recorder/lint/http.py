@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from recorder.lint.rule import Check, Hit, at_end, rules
 from recorder.lint.stream import StreamView
@@ -146,18 +147,42 @@ def _nothing_came(stream: StreamView) -> Iterable[Hit]:
         yield Hit(None, stream.end.outcome)
 
 
+def _error_document(stream: StreamView) -> Iterable[Hit]:
+    if stream.status >= ERROR_STATUS and not stream.moments.has_events and not stream.has_gap:
+        wrong = _wrong_error(stream)
+        if wrong:
+            yield Hit(None, f"status {stream.status}, {wrong}")
+
+
+def _wrong_error(stream: StreamView) -> str | None:
+    if not stream.body:
+        return None if stream.was_cut_by_us or stream.exchange.method == "HEAD" else "no body"
+    return wrong_error(stream.document)
+
+
+def wrong_error(document: Any) -> str | None:
+    """What is wrong with an error as OpenAI's API puts it; `None` if nothing is."""
+    if not isinstance(document, dict):
+        return "the body is not a JSON object"
+    error = document.get("error")
+    if not isinstance(error, dict):
+        return "no object `error`"
+    return None if isinstance(error.get("message"), str) and error["message"] else "no text `error.message`"
+
+
 _CHECKS: Mapping[str, Check] = {
-    "HT001": at_end(_named_otherwise),
-    "HT002": at_end(_no_stream),
-    "HT003": at_end(_status_of_stream),
-    "HT004": at_end(_length_of_stream),
-    "HT005": at_end(_storing),
-    "HT006": at_end(_coding_of_stream),
-    "HT008": at_end(_unreadable),
-    "HT009": at_end(_nothing_came),
-    "HT010": at_end(_error_as_answer),
-    "HT011": at_end(_unread_error),
-    "HT012": at_end(_two_lengths),
+    "HT001": _named_otherwise,
+    "HT002": _no_stream,
+    "HT003": _status_of_stream,
+    "HT004": _length_of_stream,
+    "HT005": _storing,
+    "HT006": _coding_of_stream,
+    "HT008": _unreadable,
+    "HT009": _nothing_came,
+    "HT010": _error_as_answer,
+    "HT011": _unread_error,
+    "HT012": _two_lengths,
+    "HT007": _error_document,
 }
 
 RULES = rules(
@@ -225,6 +250,12 @@ The response has a content-length and a transfer-encoding.
 Python, curl and browsers go by the chunks; Node.js refuses the response, and a proxy that goes by
  the length cuts it off, or takes the rest for the next response.
 RFC 9112, 6.3 Message Body Length
+
+HT007 warning openai codex sdk chat
+An error does not have OpenAI's format: `{"error": {"message": …}}`.
+The SDKs raise an APIStatusError whose `code`, `type` and `param` are None; Codex shows the raw
+ body, and retries also where that cannot help.
+OpenAI API reference, Errors; openai-python 3.52, _exceptions.py
 """,
-    _CHECKS.__getitem__,
+    lambda id: at_end(_CHECKS[id]),
 )

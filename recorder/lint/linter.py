@@ -7,16 +7,14 @@ from itertools import chain
 
 import msgspec
 
-from recorder.lint import http, openai_errors, sse
+from recorder.lint import http, sse
 from recorder.lint.rule import Hit, Profile, Rule, Severity
 from recorder.lint.stream import StreamView
 from recorder.model.recording import Recording
 from recorder.model.text import storable
 from recorder.wire.dialects import DIALECTS, by_name, parts
 
-_GENERAL = (*http.RULES, *openai_errors.RULES, *sse.RULES)
-
-RULES: tuple[Rule, ...] = (*_GENERAL, *chain.from_iterable(module.RULES for module in parts("lint").values()))
+RULES: tuple[Rule, ...] = tuple(chain.from_iterable(each.RULES for each in (http, sse, *parts("lint").values())))
 """All of them, in the order in which findings are given."""
 
 PLACES_LIMIT = 100

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-from recorder.lint.openai_errors import wrong_error
+from recorder.lint.http import wrong_error
 from recorder.lint.shape import Shapes
 from recorder.probe import checks
 from recorder.probe.answer import ProbeAnswer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from recorder.lint.openai_errors import wrong_error
+from recorder.lint.http import wrong_error
 from recorder.probe import checks
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import (

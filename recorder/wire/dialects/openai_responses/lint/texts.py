@@ -140,14 +140,14 @@ def _empty_output(stream: StreamView) -> Iterable[Hit]:
 
 
 _CHECKS: Mapping[str, Check] = {
-    "RS040": at_end(_sums, walk, lacks_fields),
-    "RS041": at_end(_other_forms, walk, lacks_fields),
-    "RS042": at_end(_output, walk, lacks_fields),
-    "RS043": at_end(_empty_output, walk, lacks_fields),
-    "RS044": at_end(_output_ids, walk, lacks_fields),
-    "RS045": at_end(_item_text, walk, lacks_fields),
-    "RS046": at_end(_calls, walk, lacks_fields),
-    "RS047": at_end(_other_items, walk, lacks_fields),
+    "RS040": _sums,
+    "RS041": _other_forms,
+    "RS042": _output,
+    "RS043": _empty_output,
+    "RS044": _output_ids,
+    "RS045": _item_text,
+    "RS046": _calls,
+    "RS047": _other_items,
 }
 
 RULES = rules(
@@ -205,5 +205,5 @@ openai-python, `get_final_response`, and all clients that read `response.output`
 OpenAI API reference, Responses: Streaming events: response.completed; openai-python 3.52,
  lib/streaming/responses
 """,
-    _CHECKS.__getitem__,
+    lambda id: at_end(_CHECKS[id], walk, lacks_fields),
 )
