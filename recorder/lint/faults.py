@@ -5,11 +5,11 @@ Rules whose faults follow from each other share a walk, so that a fault is named
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import takewhile
 from typing import TypeGuard
 
-from recorder.lint.rule import Hit
+from recorder.lint.rule import Check, Hit
 from recorder.lint.shape import Misfit
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.json_values import as_json
@@ -20,28 +20,18 @@ Fault = tuple[str, Hit]
 _SHOWN = 60  # characters of a value that is shown
 
 
-class FaultFinder:
-    """The faults of streams, computed once for each window of a stream and grouped by rule."""
+def shared_checks(name: str, faults: Callable[[StreamView], Iterable[Fault]]) -> Callable[[str], Check]:
+    """Return what makes the check of a rule, by its id, from a pass that runs once for each window of a stream."""
 
-    def __init__(self, name: str, faults: Callable[[StreamView], Iterable[Fault]]) -> None:
-        self._name = name
-        self._faults = faults
+    def found(stream: StreamView) -> dict[str, list[Hit]]:
+        by_rule: dict[str, list[Hit]] | None = stream.memo.get(name)
+        if by_rule is None:
+            by_rule = stream.memo[name] = {}
+            for id, hit in faults(stream) if is_answer(stream) else ():
+                by_rule.setdefault(id, []).append(hit)
+        return by_rule
 
-    def of(self, id: str) -> Callable[[StreamView], Iterable[Hit]]:
-        """Return the check of a rule: its faults."""
-        return lambda stream: self._of(stream).get(id, ())
-
-    def _of(self, stream: StreamView) -> Mapping[str, list[Hit]]:
-        if self._name not in stream.memo:
-            stream.memo[self._name] = self._walk(stream)
-        found: Mapping[str, list[Hit]] = stream.memo[self._name]
-        return found
-
-    def _walk(self, stream: StreamView) -> Mapping[str, list[Hit]]:
-        found: dict[str, list[Hit]] = {}
-        for id, hit in self._faults(stream) if is_answer(stream) else ():
-            found.setdefault(id, []).append(hit)
-        return found
+    return lambda id: lambda stream: found(stream).get(id, ())
 
 
 def is_answer(stream: StreamView) -> bool:

@@ -9,8 +9,8 @@ from itertools import chain
 from operator import attrgetter
 
 from recorder.lint.rule import Rule
-from recorder.wire.dialects.openai_responses.lint import errors, fields, items, lifecycle, numbers, texts, usage
+from recorder.wire.dialects.openai_responses.lint import fields, items, lifecycle, numbers, outcome, texts
 
-_MODULES = (lifecycle, numbers, fields, items, texts, usage, errors)
+_MODULES = (lifecycle, numbers, fields, items, texts, outcome)
 
 RULES: tuple[Rule, ...] = tuple(sorted(chain.from_iterable(module.RULES for module in _MODULES), key=attrgetter("id")))

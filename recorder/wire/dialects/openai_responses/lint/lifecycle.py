@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from recorder.lint.rule import Check, Hit, at_end, rules
 from recorder.lint.sse import is_done_mark
@@ -77,14 +78,6 @@ def _no_id(stream: StreamView) -> Iterable[Hit]:
     return (Hit(each.pos, each.type) for each in _carriers(stream) if not text(each.response.get("id")))
 
 
-def _other_id(stream: StreamView) -> Iterable[Hit]:
-    return _changes(stream, "id")
-
-
-def _other_model(stream: StreamView) -> Iterable[Hit]:
-    return _changes(stream, "model")
-
-
 def _changes(stream: StreamView, field: str) -> Iterable[Hit]:
     first: dict[str, str] = stream.kept("first of the response", dict)
     for each in _carriers(stream):
@@ -107,8 +100,8 @@ _CHECKS: Mapping[str, Check] = {
     "RS004": _goes_on,
     "RS005": _done_mark,
     "RS006": _no_id,
-    "RS007": _other_id,
-    "RS008": _other_model,
+    "RS007": partial(_changes, field="id"),
+    "RS008": partial(_changes, field="model"),
     "RS009": _other_status,
 }
 

@@ -151,12 +151,9 @@ class ItemWalk:
         for field, before, after in changes(item.added, done):
             self._hit("RS029", pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
 
-    def on_event(self, each: StreamEvent) -> None:
-        self._of_item(each)
-
     def on_part_added(self, each: StreamEvent) -> None:
         of = _PARTS[each.type.removesuffix(".added")]
-        item, number = self._of_item(each), _number(each.payload, _INDEX[of])
+        item, number = self.of_item(each), _number(each.payload, _INDEX[of])
         count = sum(name == of for name, _ in item.parts)
         if (of, number) in item.parts or number != count:
             item.has_places = False
@@ -167,7 +164,7 @@ class ItemWalk:
 
     def on_part_done(self, each: StreamEvent) -> None:
         of = _PARTS[each.type.removesuffix(".done")]
-        item, number = self._of_item(each), _number(each.payload, _INDEX[of])
+        item, number = self.of_item(each), _number(each.payload, _INDEX[of])
         part = item.parts.setdefault((of, number), ItemPart(each.pos, is_announced=False))
         part.is_closed = True
         json = object_(each.payload.get("part"))
@@ -187,7 +184,7 @@ class ItemWalk:
 
     def _item_text(self, each: StreamEvent, step: str) -> tuple[OutputItem, ItemText]:
         name = each.type.removesuffix(step)
-        family, item = FAMILIES[name], self._of_item(each)
+        family, item = FAMILIES[name], self.of_item(each)
         self._fit(each, item, family)
         number = _number(each.payload, family.number) if family.number else 0
         if family.needs_part:
@@ -215,7 +212,7 @@ class ItemWalk:
         elif part.is_closed and item.done is None:
             self._hit("RS038", each.pos, f"{each.type} after its part was done")
 
-    def _of_item(self, each: StreamEvent) -> OutputItem:
+    def of_item(self, each: StreamEvent) -> OutputItem:
         """Return the item of an event, which must be open."""
         item = self._item(each)
         named = text(each.payload.get("item_id"))
@@ -248,10 +245,8 @@ class ItemWalk:
             self._hit("RS034", pos, f"{index} instead of {len(self.items)}")
 
 
-Step = Callable[[ItemWalk, StreamEvent], None]
-
-_STEPS: Mapping[str, Step] = {
-    **dict.fromkeys(OF_ITEMS, ItemWalk.on_event),
+_STEPS: Mapping[str, Callable[[ItemWalk, StreamEvent], object]] = {
+    **dict.fromkeys(OF_ITEMS, ItemWalk.of_item),
     "response.output_item.added": ItemWalk.on_added,
     "response.output_item.done": ItemWalk.on_done,
     **{f"{name}.added": ItemWalk.on_part_added for name in _PARTS},
