@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import pairwise
 
 from recorder.lint.rule import Check, Hit, at_end, rules
@@ -111,20 +112,12 @@ def _unterminated(stream: StreamView) -> Iterable[Hit]:
             yield Hit(each.pos, "it is half an event")
 
 
-def _silence(stream: StreamView) -> Iterable[Hit]:
-    """Yield silences; not over WebSocket, where pings keep a connection alive, and are not part of a turn."""
-    if stream.is_switched:
-        return ()
-    return _silences(stream, PROXY_SILENCE_NS, of_events=False)
-
-
-def _silence_for_codex(stream: StreamView) -> Iterable[Hit]:
-    return _silences(stream, CODEX_SILENCE_NS, of_events=True)
-
-
-def _silences(stream: StreamView, limit_ns: int, *, of_events: bool) -> Iterable[Hit]:
+def _silences(stream: StreamView, *, limit_ns: int, of_events: bool) -> Iterable[Hit]:
     """Yield silences of the provider between head, blocks and end; not while bytes were lost, because the silence is
-    unknown then."""
+    unknown then. Over WebSocket pings keep a connection alive, and are not part of a turn: only events count there.
+    """
+    if stream.is_switched and not of_events:
+        return
     ends = ("response",) if stream.was_cut_by_us else ("response", "end")
     moments = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
     moments += [(t_ns, pos, False) for t_ns, pos in stream.moments.each(of_events=of_events)]
@@ -143,8 +136,8 @@ _CHECKS: Mapping[str, Check] = {
     "ST004": _byte_order_mark,
     "ST005": _carriage_returns,
     "ST006": _unterminated,
-    "ST007": at_end(_silence),
-    "ST008": at_end(_silence_for_codex),
+    "ST007": at_end(partial(_silences, limit_ns=PROXY_SILENCE_NS, of_events=False)),
+    "ST008": at_end(partial(_silences, limit_ns=CODEX_SILENCE_NS, of_events=True)),
     "ST009": _no_field,
     "ST010": _mark_within,
 }

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
+from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.anthropic.lint.shapes import SHAPES
 from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, text
@@ -146,7 +147,7 @@ class MessageCheck:
 
     def feed(self, frame: StreamBlock) -> Iterable[Fault]:
         is_error = frame.type == "error" or frame.name == "error"
-        if frame.data is not None and frame.data.strip() == b"[DONE]":
+        if is_done_mark(frame):
             yield "AN027", Hit(frame.pos)
         elif not is_json(frame) and not is_error:
             return

@@ -12,6 +12,7 @@ from itertools import chain
 
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
+from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES
 from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, text
@@ -103,7 +104,7 @@ class Chunks:
         self._before: Object = {}  # the last chunk
 
     def feed(self, frame: StreamBlock) -> Iterable[Fault]:
-        if frame.data is not None and frame.data.strip() == b"[DONE]":
+        if is_done_mark(frame):
             yield "GE004", Hit(frame.pos)
             return
         payload = _bare(frame) if frame.data is None else frame.payload

@@ -220,7 +220,9 @@ class Chunks:
             yield from choice.end(isinstance(tool_choice, dict) or tool_choice == "required")
         if not self._done:
             yield "CH001", Hit(None)
-        if self._is_chat and (self._done or _outcome(self._stream) == "eof"):
+        end = self._stream.end
+        is_whole = self._done or (end is not None and end.outcome == "eof")
+        if self._is_chat and is_whole:
             yield from self._usage()
 
     def _payload(self, frame: StreamBlock, payload: Object) -> Iterable[Fault]:
@@ -329,10 +331,6 @@ def _filter_result(frame: StreamBlock, chunk: Object) -> Iterable[Fault]:
     choices = chunk.get("choices")
     if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):
         yield "CH006", Hit(frame.pos, f"choices is {shown(choices)}")
-
-
-def _outcome(stream: StreamView) -> str | None:
-    return stream.end.outcome if stream.end else None
 
 
 def _named(call: Object) -> object:

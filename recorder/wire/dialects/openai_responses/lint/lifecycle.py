@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from recorder.lint.faults import is_answer, is_seen_whole
 from recorder.lint.rule import Check, Hit, at_end, rules
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamView
@@ -43,9 +44,7 @@ def _begins_otherwise(stream: StreamView) -> Iterable[Hit]:
 
 def _no_end(stream: StreamView) -> Iterable[Hit]:
     found = course(stream)
-    if not stream.is_stream or stream.was_cut_by_us or stream.has_gap or stream.status >= 400:
-        return
-    if not found.types:
+    if not found.types and is_answer(stream) and is_seen_whole(stream):
         outcome = stream.end.outcome if stream.end else ""
         how = "" if outcome == "eof" else f"; the connection ended with {outcome}"
         last = found.last

@@ -14,32 +14,32 @@ from recorder.wire.dialects.openai_responses.lint.walk import ItemText, OutputIt
 
 
 def _texts(stream: StreamView) -> Iterable[tuple[OutputItem, str, ItemText]]:
-    """Yield each text with its item and name; none where a field is missing: another rule reports that."""
+    """Yield each text with its item and what they are called; none where a field is missing: a rule reports that."""
     for item in _items(stream):
         for (name, _), text in item.texts.items() if item.has_places else ():
-            yield item, name.removeprefix("response."), text
+            yield item, f"{name.removeprefix('response.')}, output_index {item.index}", text
 
 
 def _sums(stream: StreamView) -> Iterable[Hit]:
-    for item, name, text in _texts(stream):
+    for _, called, text in _texts(stream):
         total, done = text.sum, text.done
         if total is not None and done is not None and total != done:
-            yield Hit(text.done_pos, f"{name}, output_index {item.index}: {_differ(total, done)}")
+            yield Hit(text.done_pos, f"{called}: {_differ(total, done)}")
 
 
 def _other_forms(stream: StreamView) -> Iterable[Hit]:
-    for item, name, text in _texts(stream):
+    for item, called, text in _texts(stream):
         later = [(text.part_pos, text.in_part), (item.done_pos, text.of(item.done) if item.done is not None else None)]
         for pos, now in later:
             if now is not None and now not in text.versions:
-                yield Hit(pos, f"{name}, output_index {item.index}: {_differ(max(text.versions, default=''), now)}")
+                yield Hit(pos, f"{called}: {_differ(max(text.versions, default=''), now)}")
 
 
 def _item_text(stream: StreamView) -> Iterable[Hit]:
-    for item, name, text in _texts(stream):
+    for item, called, text in _texts(stream):
         total, final = text.sum, text.of(item.done) if item.done is not None else None
         if total is not None and final is not None and total != final:
-            yield Hit(item.done_pos, f"{name}, output_index {item.index}: {_differ(total, final)}")
+            yield Hit(item.done_pos, f"{called}: {_differ(total, final)}")
 
 
 def _differ(before: str, after: str) -> str:
