@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from recorder.lint.faults import misfit, shown
 from recorder.lint.rule import Check, Hit, rules
 from recorder.lint.shape import Misfit
 from recorder.lint.stream import StreamView
+from recorder.wire.dialects.json_values import text
 from recorder.wire.dialects.openai_responses.lint.catalog import FIELDS, ITEM_FIELDS, LOGPROBS, OF_ITEMS, Kinds
 from recorder.wire.dialects.openai_responses.lint.events import Json, StreamEvent, stream_events
 from recorder.wire.dialects.openai_responses.lint.shapes import SHAPES
@@ -60,12 +60,9 @@ def _lack(of: str, field: str, kind: type, json: Json) -> str:
 
 
 def _no_item_id(stream: StreamView) -> Iterable[Hit]:
-    return (Hit(each.pos, each.type) for each in stream_events(stream) if each.type in OF_ITEMS and not _item_id(each))
-
-
-def _item_id(each: StreamEvent) -> Any:
-    item_id = each.payload.get("item_id")
-    return item_id if isinstance(item_id, str) else None
+    for each in stream_events(stream):
+        if each.type in OF_ITEMS and not text(each.payload.get("item_id")):
+            yield Hit(each.pos, each.type)
 
 
 def _no_logprobs(stream: StreamView) -> Iterable[Hit]:
