@@ -33,6 +33,7 @@ from recorder.proxy.http.messages import Request, WholeUpload
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.upstream import UpstreamTransport
 from recorder.store.sqlite import writer as sqlite_writer
+from recorder.store.write.retry import Retry
 from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED
 from tests.support.disk_faults import SHORT, Faults, on_disk
@@ -53,7 +54,7 @@ T = TypeVar("T")
 class Kind(NamedTuple):
     """What a recording is made with."""
 
-    ingester: type[Ingester] = Ingester
+    ingester: Callable[[Store, Path, Callable[[float], bool]], Ingester] = Ingester
     tape: type[ExchangeWriter] = ExchangeWriter
     has_sockets: bool = False  # with the real upstream, whose reads go to the client without a task in between
 
@@ -337,15 +338,21 @@ class Silent(ExchangeWriter):
             super()._owe(mark, t_ns, payload, reason)
 
 
-class Impatient(Ingester):
+class Once(Retry):
     """Drops what the database does not take at once."""
 
-    def _in_transaction(self, work: Callable[[], T]) -> T:
+    def __call__(self, work: Callable[[], T], *, only_reads: bool = False) -> T:
         try:
             with self._store.transaction():
                 return work()
         except StoreError:
             return None  # type: ignore[return-value]  # that is what is broken
+
+
+def impatient(store: Store, directory: Path, pause: Callable[[float], bool]) -> Ingester:
+    ingester = Ingester(store, directory, pause)
+    ingester._retry = Once(store, pause)
+    return ingester
 
 
 @pytest.mark.slow
@@ -358,5 +365,5 @@ def test_a_journal_that_drops_without_a_gap_is_seen_to_make_holes(ram: Path, emp
 @pytest.mark.slow
 def test_an_ingester_that_drops_what_is_refused_is_seen_to_make_holes(ram: Path, empty: Path) -> None:
     """B6 broken: a batch that failed is given up."""
-    found = refuse_each(ram, in_database, errno.ENOSPC, empty, for_good=False, kind=Kind(ingester=Impatient))
+    found = refuse_each(ram, in_database, errno.ENOSPC, empty, for_good=False, kind=Kind(ingester=impatient))
     assert any("a hole" in what or "not in the log" in what for what in found), found
