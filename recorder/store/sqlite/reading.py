@@ -10,7 +10,8 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractContextManager, suppress
+import sqlite3
+from contextlib import AbstractContextManager
 from typing import Any
 
 import aiosqlite
@@ -58,6 +59,14 @@ async def _end_statement(connection: aiosqlite.Connection) -> None:
     """
     while True:
         await connection.interrupt()
-        with suppress(TimeoutError, asyncio.CancelledError):
+        try:
             async with asyncio.timeout(AGAIN_S):
                 return await connection.rollback()
+        except (TimeoutError, asyncio.CancelledError):
+            continue
+        except sqlite3.OperationalError as error:
+            # Beside an open cursor the interrupt is for the rollback too. The thread has got to it, so nothing else
+            # runs, and the connection is closed next.
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                return None
+            raise

@@ -79,6 +79,15 @@ async def test_a_statement_that_had_not_begun_when_its_task_was_cancelled_is_end
             await asyncio.gather(*statements)
 
 
+async def test_an_open_cursor_is_no_obstacle_to_the_end_of_a_statement() -> None:
+    """SQLite interrupts all that begins while a statement has rows left, a rollback too."""
+    async with aiosqlite.connect(":memory:") as connection, asyncio.timeout(AT_ONCE_S):
+        await connection.execute("BEGIN")
+        cursor = await connection.execute("SELECT 1 UNION ALL SELECT 2")
+        assert await cursor.fetchone() == (1,)
+        await _end_statement(connection)
+
+
 async def test_who_wants_more_connections_than_there_are_waits_for_one(database: URL) -> None:
     pool = reader(database)
     async with asyncio.timeout(AT_ONCE_S), asyncio.TaskGroup() as tasks:
