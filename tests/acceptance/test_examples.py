@@ -165,16 +165,6 @@ def understood(words: Sequence[str], place: Path, taken: int, assigned: Sequence
     return 0 if is_well else code or 1, out, err
 
 
-def ended(process: subprocess.Popen[bytes]) -> int:
-    """Press Ctrl-C, and once more after a while: Python drops a signal that meets a destructor."""
-    process.send_signal(signal.SIGINT)
-    try:
-        return process.wait(STOPPED_S / 4)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-        return process.wait(STOPPED_S)
-
-
 def interrupted(words: Sequence[str], place: Path) -> Printed:
     """Start what follows a log, and interrupt it when it has begun."""
     said = place / "said"
@@ -182,7 +172,8 @@ def interrupted(words: Sequence[str], place: Path) -> Printed:
         process = subprocess.Popen([*PROGRAM, *words], env=variables(place), cwd=place, stdout=output, stderr=output)
     try:
         wait_until(lambda: process.poll() is not None or BEGUN.search(said.read_text()))
-        code = ended(process)
+        process.send_signal(signal.SIGINT)
+        code = process.wait(STOPPED_S)
     finally:
         process.kill()
     has_begun = BEGUN.search(said.read_text())
