@@ -161,7 +161,7 @@ def _wrong_error(stream: StreamView) -> str | None:
 
 
 def wrong_error(document: Any) -> str | None:
-    """What is wrong with an error as OpenAI's API puts it; `None` if nothing is."""
+    """Return what is wrong with an error as OpenAI's API puts it; None if nothing is."""
     if not isinstance(document, dict):
         return "the body is not a JSON object"
     error = document.get("error")
