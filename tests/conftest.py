@@ -7,6 +7,7 @@ import gc
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,10 +45,14 @@ def pytest_configure(config: pytest.Config) -> None:
     all that it trusts when it is made, which takes 20 ms for those. No test connects to a host that they vouch for, but
     a slow one by pip, which goes on trusting them.
 
+    And hear Ctrl-C, where a shell started this behind the line and let it ignore that: tests interrupt programs.
+
     The processes of xdist inherit this. The tests of power cuts and of syncing see each sync that a program requests.
     """
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_FREE:
         tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not hasattr(config, "workerinput"):
         if TRUSTED in os.environ:
             os.environ.setdefault("PIP_CERT", os.environ[TRUSTED])
