@@ -100,7 +100,7 @@ def as_post(message: bytes) -> bytes:
     if not fields:
         return message
     left_out = {"stream_id"}
-    left_out |= {"type"} if text(fields.get("type")) in REQUEST_TYPES else set()
+    left_out |= {"type"} if text(fields, "type") in REQUEST_TYPES else set()
     left_out |= {"generate"} if fields.get("generate") is True else set()
     return _json({**{name: value for name, value in fields.items() if name not in left_out}, "stream": True})
 
@@ -117,7 +117,7 @@ def prewarm_answer(body: bytes) -> Sequence[bytes]:
         "object": "response",
         "created_at": 0,  # a replay reads no calendar
         "status": "in_progress",
-        "model": text(request_object(body).get("model")),
+        "model": text(request_object(body), "model"),
         "output": [],
     }
     usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
@@ -140,7 +140,7 @@ def as_sse(recorded: Recording) -> Recording:
         return recorded
     messages = recorded.pieces
     error = request_object(messages[0].raw) if messages else {}
-    status = whole(error.get("status")) if error.get("type") == "error" else None
+    status = whole(error, "status") if error.get("type") == "error" else None
     if status is not None and status in range(400, 600):
         return _as_error(recorded, messages[0], status, _headers_of(error))
     kept = [(name, value) for name, value in recorded.response.headers if not _is_of_the_connection(name)]
@@ -168,7 +168,7 @@ def as_http(recorded: Recording) -> Recording:
 
 def as_block(payload: bytes) -> bytes:
     """Return the payload of a message as a block of an event stream, with its type as the event's name."""
-    type = text(request_object(payload).get("type"))
+    type = text(request_object(payload), "type")
     lines = [b"data: " + line for line in payload.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")]
     named = [f"event: {type}".encode()] if type is not None and type.isprintable() else []
     return b"\n".join([*named, *lines, b"", b""])
@@ -214,7 +214,7 @@ def with_stream_id(payload: bytes, stream_id: str | None) -> bytes:
 
 def stream_id_of(fields: Object) -> str | None:
     """Return the id of the stream that a message names."""
-    return text(fields.get("stream_id"))
+    return text(fields, "stream_id")
 
 
 def _as_error(recorded: Recording, message: Piece, status: int, headers: list[Header]) -> Recording:
@@ -229,7 +229,7 @@ def _as_error(recorded: Recording, message: Piece, status: int, headers: list[He
 
 def _headers_of(error: Object) -> list[Header]:
     """Return the headers that an error in a message has, such as `retry-after`."""
-    given = object_(error.get("headers"))
+    given = object_(error, "headers")
     return [
         (name, value) for name, value in given.items() if isinstance(value, str) and not _is_of_the_connection(name)
     ]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.wire.dialects.json_values import Object, object_, objects, text
+from recorder.wire.dialects.json_values import Object, member, objects, text
 
 _NOT_SAID = frozenset({"cache_control", "tool_use_id"})
 """Fields of a part of a message that are not what it says."""
@@ -29,7 +29,7 @@ def canonical_message(role: Any, content: Any) -> bytes:
         return canonical([role, content])
     parts = [_said(part) for part in objects(content)]
     if len(parts) == len(content) == 1 and parts[0].keys() <= {"type", "text"}:
-        return canonical([role, text(parts[0].get("text"))])
+        return canonical([role, text(parts[0], "text")])
     return canonical([role, parts])
 
 
@@ -152,7 +152,7 @@ def cache_marks(places: Iterable[Object], names: Collection[str]) -> list[Object
 
 def lifetime(values: Iterable[Any]) -> str | None:
     """Return the first life time of a cache: a text, or the `ttl` of a mark."""
-    found = (each if isinstance(each, str) else object_(each).get("ttl") for each in values)
+    found = (each if isinstance(each, str) else member(each, "ttl") for each in values)
     return first_text(found)
 
 

@@ -149,12 +149,12 @@ class Conversation(ABC):
     @cached_property
     def model(self) -> str | None:
         """Return the name of the model that is asked."""
-        return text(self.request.get("model"))
+        return text(self.request, "model")
 
     @property
     def stream(self) -> bool | None:
         """Return whether the answer shall be a stream, if the request says so."""
-        return flag(self.request.get("stream"))
+        return flag(self.request, "stream")
 
     @property
     def method(self) -> str:
@@ -209,7 +209,7 @@ class Conversation(ABC):
     @property
     def offered(self) -> Sequence[Any]:
         """Return the tools as they were sent."""
-        return array(self.request.get("tools"))
+        return array(self.request, "tools")
 
     @property
     def about(self) -> list[Any]:
@@ -331,7 +331,7 @@ class Conversation(ABC):
         parts = [part.given for part in self.parts]
         places += parts
         for part in parts:
-            places += objects(part.get("content"))  # of a result
+            places += objects(part, "content")  # of a result
         return cache_marks(places, self.marks)
 
 

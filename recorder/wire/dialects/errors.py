@@ -58,13 +58,13 @@ def failed(payload: Object) -> ErrorReported:
     if isinstance(error, list) and error:
         error = error[0]
     if isinstance(error, str) and error:
-        return ErrorReported(text(payload.get("type")), _code(payload), error)
+        return ErrorReported(text(payload, "type"), _code(payload), error)
     details = object_(error) or payload
-    kind = text(details.get("type")) or text(details.get("error_type")) or text(details.get("status"))
+    kind = text(details, "type") or text(details, "error_type") or text(details, "status")
     message = _message(details)
     if message is None and error:
         message = as_json(error)[:TEXT_LIMIT]
-    return ErrorReported(kind if kind != ERROR else None, _code(details), message, text(details.get("param")))
+    return ErrorReported(kind if kind != ERROR else None, _code(details), message, text(details, "param"))
 
 
 def vendors_errors(payload: Any) -> Iterable[ErrorReported]:
@@ -76,7 +76,7 @@ def vendors_errors(payload: Any) -> Iterable[ErrorReported]:
         yield from (failed(each) for each in objects(payload) if each.get("error"))
         return
     body = object_(payload)
-    result = object_(body.get("base_resp"))  # MiniMax
+    result = object_(body, "base_resp")  # MiniMax
     if result.get("status_code"):
         yield ErrorReported(None, str(result["status_code"]), _message(result))
     elif any(body.get(name) for name in _OWN):

@@ -84,19 +84,31 @@ def _tolerant(data: bytes) -> Any:
         raise ValueError(f"no JSON: {error}") from error
 
 
-def object_(value: Any) -> Object:
-    """Return `value` if it is a JSON object, else an empty one."""
-    return value if isinstance(value, dict) else {}
+def member(value: Any, *names: str) -> Any:
+    """Return `value`, or its member of that name, and so on; `None` where there is none."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
-def array(value: Any) -> Sequence[Any]:
-    """Return `value` if it is a JSON array, else an empty one."""
-    return value if isinstance(value, list) else ()
+# The accessors take a value, or an object and the names of the members that lead to the value.
 
 
-def objects(value: Any) -> list[Object]:
-    """Return the objects in `value`, if it is an array."""
-    return [each for each in array(value) if isinstance(each, dict)]
+def object_(value: Any, *names: str) -> Object:
+    """Return a value if it is a JSON object, else an empty one."""
+    found = member(value, *names)
+    return found if isinstance(found, dict) else {}
+
+
+def array(value: Any, *names: str) -> Sequence[Any]:
+    """Return a value if it is a JSON array, else an empty one."""
+    found = member(value, *names)
+    return found if isinstance(found, list) else ()
+
+
+def objects(value: Any, *names: str) -> list[Object]:
+    """Return the objects in a value, if it is an array."""
+    return [each for each in array(value, *names) if isinstance(each, dict)]
 
 
 def objects_in(holders: Iterable[Object], *names: str) -> list[Object]:
@@ -108,31 +120,35 @@ def objects_in(holders: Iterable[Object], *names: str) -> list[Object]:
     return found
 
 
-def text(value: Any) -> str | None:
-    """Return `value` if it is a string."""
-    return value if isinstance(value, str) else None
+def text(value: Any, *names: str) -> str | None:
+    """Return a value if it is a string."""
+    found = member(value, *names)
+    return found if isinstance(found, str) else None
 
 
-def whole(value: Any) -> int | None:
-    """Return `value` if it is a number without a fraction that fits a bigint; `true` is not a number."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if type(value) is int and -BIGINT <= value < BIGINT else None
+def whole(value: Any, *names: str) -> int | None:
+    """Return a value if it is a number without a fraction that fits a bigint; `true` is not a number."""
+    found = member(value, *names)
+    if isinstance(found, float) and found.is_integer():
+        found = int(found)
+    return found if type(found) is int and -BIGINT <= found < BIGINT else None
 
 
-def fraction(value: Any) -> float | None:
-    """Return `value` if it is a number that fits a double; `true`, NaN and infinity are none."""
-    if type(value) not in (int, float):
+def fraction(value: Any, *names: str) -> float | None:
+    """Return a value if it is a number that fits a double; `true`, NaN and infinity are none."""
+    found = member(value, *names)
+    if type(found) not in (int, float):
         return None
     try:
-        return float(value) if isfinite(value) else None
+        return float(found) if isfinite(found) else None
     except OverflowError:
         return None
 
 
-def flag(value: Any) -> bool | None:
-    """Return `value` if it is `true` or `false`."""
-    return value if isinstance(value, bool) else None
+def flag(value: Any, *names: str) -> bool | None:
+    """Return a value if it is `true` or `false`."""
+    found = member(value, *names)
+    return found if isinstance(found, bool) else None
 
 
 def as_json(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from recorder.model.facts import RequestParameters
 from recorder.wire.dialects.canonical import first_text, lifetime
 from recorder.wire.dialects.conversation import Role, Tool
-from recorder.wire.dialects.json_values import Object, flag, fraction, object_, text, whole
+from recorder.wire.dialects.json_values import Object, flag, fraction, member, object_, text, whole
 from recorder.wire.dialects.prompt import CachePolicy
 
 _ERRORS: Mapping[int, tuple[str, str | None]] = {
@@ -80,8 +80,8 @@ _MODES = {True: "enabled", False: "disabled"}
 
 def settings(request: Object) -> RequestParameters:
     """Return the settings of a request: all but what depends on its messages."""
-    reasoning, thinking = object_(request.get("reasoning")), object_(request.get("thinking"))
-    format = object_(object_(request.get("text")).get("format")) or object_(request.get("response_format"))
+    reasoning, thinking = object_(request, "reasoning"), object_(request, "thinking")
+    format = object_(request, "text", "format") or object_(request, "response_format")
     get = request.get
     return RequestParameters(
         reasoning_effort=first_text((reasoning.get("effort"), get("reasoning_effort"))),
@@ -90,7 +90,7 @@ def settings(request: Object) -> RequestParameters:
         reasoning_budget_tokens=_first_whole(
             (reasoning, "max_tokens"), (thinking, "budget_tokens"), (request, "thinking_budget")
         ),
-        verbosity=first_text((object_(get("text")).get("verbosity"), get("verbosity"))),
+        verbosity=first_text((member(get("text"), "verbosity"), get("verbosity"))),
         max_output_tokens=_first_whole(
             (request, "max_output_tokens"), (request, "max_completion_tokens"), (request, "max_tokens")
         ),
@@ -98,8 +98,8 @@ def settings(request: Object) -> RequestParameters:
         top_p=fraction(get("top_p")),
         service_tier=text(get("service_tier")),
         store=flag(get("store")),
-        response_format=text(format.get("type")),
-        response_schema=first_text((format.get("name"), object_(format.get("json_schema")).get("name"))),
+        response_format=text(format, "type"),
+        response_schema=first_text((format.get("name"), member(format, "json_schema", "name"))),
         tool_choice=_choice(get("tool_choice", get("function_call"))),
         parallel_tool_calls=flag(get("parallel_tool_calls")),
         prompt_cache_key=text(get("prompt_cache_key")),
@@ -114,7 +114,7 @@ def _mode(request: Object, reasoning: Object, thinking: Object) -> str | None:
 
 
 def _first_whole(*places: tuple[Object, str]) -> int | None:
-    found = (whole(holder.get(name)) for holder, name in places)
+    found = (whole(holder, name) for holder, name in places)
     return next((each for each in found if each is not None), None)
 
 
@@ -122,14 +122,14 @@ def _named(value: Object) -> str | None:
     """Return the name of a tool, else the server that has it, else its type."""
     name = value.get("name")
     if name is None:
-        nested = object_(value.get("function")) or object_(value.get("custom"))
+        nested = object_(value, "function") or object_(value, "custom")
         name = nested.get("name")
     return first_text((name, value.get("server_label"), value.get("type")))
 
 
 def tool_of(given: Object) -> Tool:
     """Return a tool. Chat Completions has what it is in a member of its own."""
-    function, custom = object_(given.get("function")), object_(given.get("custom"))
+    function, custom = object_(given, "function"), object_(given, "custom")
     about = custom or function or given
     type, description = given.get("type"), about.get("description")
     if custom or type == "custom":

@@ -65,10 +65,10 @@ class OtherDecoder(JsonDecoder):
         is_blank = isinstance(error, dict) and not any(error.values())  # of a fine-tuning job that goes well
         if type == ERROR or (error and not is_blank):
             return (failed(body),)
-        for holder in (body, *(object_(body.get(name)) for name in _HOLDERS)):
-            report = _report(object_(holder.get("usage")))
+        for holder in (body, *(object_(body, name) for name in _HOLDERS)):
+            report = _report(object_(holder, "usage"))
             if report is not None:
-                return ResponseStarted(None, text(holder.get("model"))), report
+                return ResponseStarted(None, text(holder, "model")), report
         return ()
 
 

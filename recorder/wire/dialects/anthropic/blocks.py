@@ -57,20 +57,20 @@ class ContentBlock(msgspec.Struct):
 
 def stated(block: Object, *, status: str | None = None, output_index: int | None = None) -> ItemState | None:
     """Return the item that a block is, with the texts in it; `None` if it is a tool's result."""
-    type = text(block.get("type")) or "(no type)"
+    type = text(block, "type") or "(no type)"
     if type.endswith(RESULT):
         return None
     kind = KINDS.get(type, "other")
     return ItemState(
         kind=kind,
         type=type,
-        item_id=text(block.get("id")),
+        item_id=text(block, "id"),
         role="assistant" if kind == "message" else None,
         status=status,
-        name=text(block.get("name")),
-        call_id=text(block.get("id")) if kind == "tool_call" else None,
+        name=text(block, "name"),
+        call_id=text(block, "id") if kind == "tool_call" else None,
         texts=_texts(block, kind, type),
-        annotations=tuple(as_json(citation) for citation in objects(block.get("citations"))),
+        annotations=tuple(as_json(citation) for citation in objects(block, "citations")),
         encrypted=type == "redacted_thinking" or bool(block.get("signature") or block.get("encrypted_content")),
         output=as_json(without_bytes(block)) if kind == "other" and type not in _TEXTS else None,
         output_index=output_index,
@@ -81,7 +81,7 @@ def _texts(block: Object, kind: ItemKind, type: str) -> tuple[tuple[Field, int, 
     if kind == "tool_call":
         return (("arguments", 0, written_input(block)),)
     name, field = _TEXTS.get(type, ("", "text"))
-    content = text(block.get(name))
+    content = text(block, name)
     return ((field, 0, content),) if content else ()
 
 
@@ -93,7 +93,7 @@ def written_input(block: Object) -> str:
 
 def returned(block: Object) -> Sequence[Fact]:
     """Return the facts of a block that is not an item: a tool's result, or an unknown type."""
-    type = text(block.get("type"))
+    type = text(block, "type")
     if type and type.endswith(RESULT):
         return (result(block),)
     return () if type in KINDS else (unknown(type),)
@@ -102,7 +102,7 @@ def returned(block: Object) -> Sequence[Fact]:
 def result(block: Object) -> ToolResult:
     """Return a tool's result, of the provider's tool or of the client's."""
     content = block.get("content")
-    return ToolResult(text(block.get("tool_use_id")), None, _output(content), _failed(block, object_(content)))
+    return ToolResult(text(block, "tool_use_id"), None, _output(content), _failed(block, object_(content)))
 
 
 def _output(content: Any) -> str:
@@ -118,5 +118,5 @@ def _is_text(block: Any) -> bool:
 
 def _failed(block: Object, content: Object) -> bool:
     """Return whether a call failed: as marked, by an error in place of a result, or by an exit code other than 0."""
-    is_error = (text(content.get("type")) or "").endswith("_error")
+    is_error = (text(content, "type") or "").endswith("_error")
     return block.get("is_error") is True or is_error or bool(content.get("return_code"))

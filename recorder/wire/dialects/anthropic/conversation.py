@@ -36,6 +36,7 @@ from recorder.wire.dialects.json_values import (
     decoded,
     flag,
     fraction,
+    member,
     object_,
     objects,
     request_object,
@@ -111,12 +112,12 @@ class AnthropicConversation(Conversation):
         return text.startswith(BILLING)
 
     def read_messages(self) -> Iterator[Message]:
-        for given in objects(self.request.get("messages")):
+        for given in objects(self.request, "messages"):
             role, content = given.get("role"), given.get("content")
             yield Message(role_of(_ROLES, role), parts_of(content), content, role, given.get("id"))
 
     def read_tools(self) -> Iterator[Tool]:
-        for tool in objects(self.request.get("tools")):
+        for tool in objects(self.request, "tools"):
             if tool.get("type") in (None, "custom"):
                 yield Tool("function", tool.get("name"), tool.get("description"), tool.get("input_schema"))
             else:
@@ -134,19 +135,19 @@ class AnthropicConversation(Conversation):
     def settings(self) -> RequestParameters:
         get = self.request.get
         thinking, output, choice = object_(get("thinking")), object_(get("output_config")), object_(get("tool_choice"))
-        format = object_(output.get("format")) or object_(get("output_format"))
-        is_alone = flag(choice.get("disable_parallel_tool_use"))
+        format = object_(output, "format") or object_(get("output_format"))
+        is_alone = flag(choice, "disable_parallel_tool_use")
         return RequestParameters(
-            reasoning_effort=text(output.get("effort")),
-            reasoning_mode=text(thinking.get("type")),
-            reasoning_summary=text(thinking.get("display")),
-            reasoning_budget_tokens=whole(thinking.get("budget_tokens")),
+            reasoning_effort=text(output, "effort"),
+            reasoning_mode=text(thinking, "type"),
+            reasoning_summary=text(thinking, "display"),
+            reasoning_budget_tokens=whole(thinking, "budget_tokens"),
             max_output_tokens=whole(get("max_tokens")),
             temperature=fraction(get("temperature")),
             top_p=fraction(get("top_p")),
             service_tier=text(get("service_tier")),
-            response_format=text(format.get("type")),
-            response_schema=first_text((format.get("name"), object_(format.get("schema")).get("title"))),
+            response_format=text(format, "type"),
+            response_schema=first_text((format.get("name"), member(format, "schema", "title"))),
             tool_choice=first_text((choice.get("name"), choice.get("type"))),
             parallel_tool_calls=None if is_alone is None else not is_alone,
         )
@@ -160,18 +161,18 @@ def parts_of(content: Any) -> list[Part]:
 
 
 def _part(block: Object) -> Part:
-    type = text(block.get("type")) or ""
+    type = text(block, "type") or ""
     kind = _KINDS.get(type)
     if kind == "result":
         return Part(kind, block, None, block.get("tool_use_id"), None, block.get("content"))
     if kind == "call":
         return Part(kind, block, None, block.get("id"), block.get("name"), block.get("input"))
     if type == "image":
-        return _image(block, object_(block.get("source")))
+        return _image(block, object_(block, "source"))
     if kind == "reasoning":
-        return Part(kind, block, text(block.get("thinking")))
+        return Part(kind, block, text(block, "thinking"))
     if kind is not None:
-        return Part(kind, block, text(block.get("text")))
+        return Part(kind, block, text(block, "text"))
     if type.endswith(RESULT):
         return Part("provider_result", block)
     return Part("provider_call" if KINDS.get(type) == "tool_call" else "other", block)
@@ -194,25 +195,25 @@ _NOT_SENT_BACK = frozenset({"cache_control", "citations"})
 
 def links(request: Object) -> Links:
     """Return the id of the response that a request continues; one that begins a thread continues none."""
-    thread = object_(request.get("thread"))
-    return Links(text(thread.get("previous_message_id")) or None if thread.get("type") == "continue" else None)
+    thread = object_(request, "thread")
+    return Links(text(thread, "previous_message_id") or None if thread.get("type") == "continue" else None)
 
 
 def _messages(request: Object) -> Sequence[Any]:
-    return array(request.get("messages"))
+    return array(request, "messages")
 
 
 def _answer(payloads: Iterable[bytes]) -> Sequence[Any]:
     """Return a response as a message of the assistant: from a document, or from the blocks of a stream."""
     blocks: dict[int, dict[str, Any]] = {}
     for event in map(request_object, payloads):
-        index = whole(event.get("index")) or 0
+        index = whole(event, "index") or 0
         if event.get("type") == "message":
-            blocks |= dict(enumerate(map(dict, objects(event.get("content")))))
+            blocks |= dict(enumerate(map(dict, objects(event, "content"))))
         elif event.get("type") == "content_block_start":
-            blocks[index] = dict(object_(event.get("content_block")))
+            blocks[index] = dict(object_(event, "content_block"))
         elif event.get("type") == "content_block_delta":
-            _add(blocks.setdefault(index, {}), object_(event.get("delta")))
+            _add(blocks.setdefault(index, {}), object_(event, "delta"))
     content = [_decoded_input(block) for _, block in sorted(blocks.items())]
     return [{"role": "assistant", "content": content}] if content else []
 
@@ -221,14 +222,14 @@ _INPUT = "(input)"  # the JSON of a call so far; no member is named so
 
 
 def _add(block: dict[str, Any], delta: Object) -> None:
-    type = text(delta.get("type")) or ""
+    type = text(delta, "type") or ""
     if type == "input_json_delta":
-        block[_INPUT] = block.get(_INPUT, "") + (text(delta.get("partial_json")) or "")
+        block[_INPUT] = block.get(_INPUT, "") + (text(delta, "partial_json") or "")
     elif type == "citations_delta":
-        block["citations"] = [*array(block.get("citations")), delta.get("citation")]
+        block["citations"] = [*array(block, "citations"), delta.get("citation")]
     elif type in _MEMBERS:
         name = _MEMBERS[type]
-        block[name] = (text(block.get(name)) or "") + (text(delta.get(name)) or "")
+        block[name] = (text(block, name) or "") + (text(delta, name) or "")
 
 
 def _decoded_input(block: dict[str, Any]) -> Object:
@@ -250,7 +251,7 @@ def compared(message: Any) -> Any:
     kept = [
         {name: each for name, each in block.items() if name not in _NOT_SENT_BACK}
         for block in blocks
-        if text(block.get("type")) not in _REASONING
+        if text(block, "type") not in _REASONING
     ]
     return {**message, "content": kept}
 

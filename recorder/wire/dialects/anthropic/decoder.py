@@ -112,7 +112,7 @@ class MessagesDecoder(JsonDecoder):
             return (("", payload),)
         if type == DOCUMENT:
             return (("content", payload.get("content")),)
-        type = type or text(payload.get("type")) or ""
+        type = type or text(payload, "type") or ""
         name = _CONTENTS.get(type, "")
         if isinstance(payload.get(name), dict):
             return ((name, payload[name]),)
@@ -132,7 +132,7 @@ class MessagesDecoder(JsonDecoder):
             return (MalformedPayload("the payload is not a JSON object"),)
         if type == ERROR or payload.get("error"):
             return (failed(payload),)
-        type = type or text(payload.get("type"))
+        type = type or text(payload, "type")
         meaning = self._meanings.get(type or "")
         return meaning(self, payload) if meaning else (unknown(type),)
 
@@ -156,17 +156,17 @@ class MessagesDecoder(JsonDecoder):
 
     def _message_start(self, event: Object) -> Sequence[Fact]:
         self._usage, self._cost = {}, ReportedCost()
-        message = object_(event.get("message"))
+        message = object_(event, "message")
         return (
             *self._begun(message),
-            *chain.from_iterable(starmap(self._whole, enumerate(objects(message.get("content"))))),
+            *chain.from_iterable(starmap(self._whole, enumerate(objects(message, "content")))),
             *self._used(message, "message."),
             *_refused(message),
             *_finished(message),
         )
 
     def _begun(self, message: Object) -> Sequence[Fact]:
-        return self._starting(ResponseStarted(text(message.get("id")), text(message.get("model"))))
+        return self._starting(ResponseStarted(text(message, "id"), text(message, "model")))
 
     def _starting(self, now: ResponseStarted) -> Sequence[Fact]:
         before, self._started = self._started, now
@@ -180,27 +180,27 @@ class MessagesDecoder(JsonDecoder):
 
     def _used(self, reported: Object, place: str = "") -> Sequence[Fact]:
         """Return the usage after what an object reports of it, which is after `place` in the payload."""
-        usage = object_(reported.get("usage"))
+        usage = object_(reported, "usage")
         if not usage:
             return ()
         self._usage |= {name: value for name, value in usage.items() if value is not None or name not in self._usage}
         cost = reported_cost(usage, self._data, f"{place}usage")
         self._cost = cost if cost.usd is not None else self._cost
-        iterations = objects(usage.get("iterations"))
+        iterations = objects(usage, "iterations")
         counts = _counts(self._usage)
-        runs = _beside(objects(self._usage.get("iterations")))
-        details = details_at(self._usage, _DETAILS, self._cost, text(self._usage.get("inference_geo")))
+        runs = _beside(objects(self._usage, "iterations"))
+        details = details_at(self._usage, _DETAILS, self._cost, text(self._usage, "inference_geo"))
         used = UsageReported(counts, as_json(self._usage), details, runs)
         return (
             *self._served_by(_fallback(iterations)),
-            *self._served_at(text(usage.get("service_tier"))),
+            *self._served_at(text(usage, "service_tier")),
             *_odd_iterations(iterations),
             used,
             *self._fallen(counts),
         )
 
     def _block_start(self, event: Object) -> Sequence[Fact]:
-        index, content = whole(event.get("index")), event.get("content_block")
+        index, content = whole(event, "index"), event.get("content_block")
         if index is None or not isinstance(content, dict):
             return (MalformedPayload("content_block_start without an index or a block"),)
         return self._open(index, content)
@@ -208,7 +208,7 @@ class MessagesDecoder(JsonDecoder):
     def _open(self, index: int, content: Object) -> Sequence[Fact]:
         item = stated(content)
         self._blocks[index] = block = ContentBlock(self._new_key(index), item, written_input(content))
-        model = text(object_(content.get("to")).get("model")) if content.get("type") == FALLBACK else None
+        model = text(content, "to", "model") if content.get("type") == FALLBACK else None
         return (
             *self._served_by(model),
             *returned(content),
@@ -224,8 +224,8 @@ class MessagesDecoder(JsonDecoder):
         return index if starts == 1 else f"{index}.{starts}"
 
     def _block_delta(self, event: Object) -> Sequence[Fact]:
-        index, delta = whole(event.get("index")), object_(event.get("delta"))
-        type = text(delta.get("type")) or ""
+        index, delta = whole(event, "index"), object_(event, "delta")
+        type = text(delta, "type") or ""
         meaning = self._deltas.get(type)
         if meaning is None:
             return (unknown(type or DELTA),)
@@ -233,7 +233,7 @@ class MessagesDecoder(JsonDecoder):
 
     def _text_delta(self, index: int, delta: Object) -> Sequence[Fact]:
         name, field = _TEXTS[delta["type"]]
-        added = text(delta.get(name))
+        added = text(delta, name)
         if added is None:
             return (MalformedPayload(f"{delta['type']} without a text"),)
         if not added:
@@ -258,15 +258,15 @@ class MessagesDecoder(JsonDecoder):
 
     def _citations_delta(self, index: int, delta: Object) -> Sequence[Fact]:
         block = self._blocks.get(index)
-        return (AnnotationAdded(block.key if block else index, as_json(object_(delta.get("citation")))),)
+        return (AnnotationAdded(block.key if block else index, as_json(object_(delta, "citation"))),)
 
     def _block_stop(self, event: Object) -> Sequence[Fact]:
-        index = whole(event.get("index"))
+        index = whole(event, "index")
         block = None if index is None else self._blocks.get(index)
         return (ItemFinished(block.key, index, block.finished(block.stated)),) if block and block.stated else ()
 
     def _message_delta(self, event: Object) -> Sequence[Fact]:
-        delta = object_(event.get("delta"))
+        delta = object_(event, "delta")
         return *self._used(event), *_refused(delta), *_finished(delta)
 
     def _nothing(self, event: Object) -> Sequence[Fact]:
@@ -311,7 +311,7 @@ def _opening(key: ItemKey, index: int, item: ItemState) -> Sequence[Fact]:
 
 def _refused(delta: Object) -> Sequence[Fact]:
     """Yield the refusal of a message: its reason is a field beside the reason to stop, in no block."""
-    explanation = text(object_(delta.get("stop_details")).get("explanation"))
+    explanation = text(delta, "stop_details", "explanation")
     if not explanation:
         return ()
     stated = ItemState("message", "refusal", role="assistant", status="completed")
@@ -320,7 +320,7 @@ def _refused(delta: Object) -> Sequence[Fact]:
 
 
 def _finished(message: Object) -> Sequence[Fact]:
-    reason = text(message.get("stop_reason"))
+    reason = text(message, "stop_reason")
     return (ResponseFinished(reason),) if reason else ()
 
 
@@ -357,19 +357,19 @@ _NOT_COUNTED = frozenset({"compaction", "advisor_message"})
 
 def _beside(iterations: Sequence[Object]) -> tuple[Iteration, ...]:
     """Return the runs whose tokens are not among those of the response."""
-    return tuple(_iteration(each) for each in iterations if text(each.get("type")) in _NOT_COUNTED)
+    return tuple(_iteration(each) for each in iterations if text(each, "type") in _NOT_COUNTED)
 
 
 def _iteration(entry: Object) -> Iteration:
-    return Iteration(entry["type"], text(entry.get("model")), _counts(entry), first_count(entry, _WRITTEN_1H))
+    return Iteration(entry["type"], text(entry, "model"), _counts(entry), first_count(entry, _WRITTEN_1H))
 
 
 def _odd_iterations(iterations: Sequence[Object]) -> Sequence[Fact]:
-    types = {text(each.get("type")) for each in iterations}
+    types = {text(each, "type") for each in iterations}
     return [unknown(type) for type in sorted(types - _COUNTED - _NOT_COUNTED, key=str)]
 
 
 def _fallback(iterations: Sequence[Object]) -> str | None:
     """Return the model that served the response instead of another, from the entry of the usage for it."""
     served = [each for each in iterations if each.get("type") == "fallback_message"]
-    return text(served[-1].get("model")) if served else None
+    return text(served[-1], "model") if served else None

@@ -15,7 +15,7 @@ from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestNoise, Re
 from recorder.wire.dialects.gemini.candidate import STEPS
 from recorder.wire.dialects.gemini.conversation import GeminiConversation
 from recorder.wire.dialects.gemini.decoder import RESPONSE, GeminiDecoder
-from recorder.wire.dialects.json_values import Object, object_, objects, objects_in
+from recorder.wire.dialects.json_values import Object, member, object_, objects, objects_in
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Whole
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat, PromptPart
 
@@ -77,10 +77,10 @@ def _is_last(chunks: Sequence[Object]) -> bool:
 
     Old models send STOP in every chunk, and after a step of a tool of the provider another round follows.
     """
-    *before, last = [object_(chunk.get("response")) or chunk for chunk in chunks or [{}]]
-    candidates = objects(last.get("candidates"))
-    blocked = object_(last.get("promptFeedback")).get("blockReason")
-    parts = objects_in([object_(each.get("content")) for each in candidates], "parts")
+    *before, last = [object_(chunk, "response") or chunk for chunk in chunks or [{}]]
+    candidates = objects(last, "candidates")
+    blocked = member(last, "promptFeedback", "blockReason")
+    parts = objects_in([object_(each, "content") for each in candidates], "parts")
     return (
         len(candidates) <= 1
         and bool(candidates[0].get("finishReason") if candidates else blocked)

@@ -33,7 +33,7 @@ class Arguments:
     def add(self, partial: Object) -> str | None:
         """Add one of `partialArgs`; returns the JSON text that it adds, `None` if it is none or has no value."""
         path, values = (
-            _path(text(partial.get("jsonPath")) or ""),
+            _path(text(partial, "jsonPath") or ""),
             [partial[name] for name in _VALUES if name in partial],
         )
         if not path or not values or isinstance(values[0], dict | list):

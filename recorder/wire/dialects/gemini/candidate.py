@@ -28,7 +28,7 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.decoder import unknown
 from recorder.wire.dialects.gemini.arguments import Arguments
-from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, text_or_json
+from recorder.wire.dialects.json_values import Object, array, as_json, member, object_, objects, text, text_or_json
 from recorder.wire.dialects.media import medium, without_bytes
 
 SIGNATURE = "thoughtSignature"
@@ -94,14 +94,14 @@ class Candidate:
     def add_chunk(self, given: Object) -> list[Fact]:
         """Return the facts of a chunk about this candidate."""
         self._facts = []
-        for part in objects(object_(given.get("content")).get("parts")):
+        for part in objects(given, "content", "parts"):
             self._part(part)
         self._annotate(given)
-        reason = text(given.get("finishReason"))
+        reason = text(given, "finishReason")
         if reason:
             self._end("completed" if reason in _COMPLETE else "incomplete")
             self._facts.append(ResponseFinished(reason))
-        explanation = text(given.get("finishMessage"))
+        explanation = text(given, "finishMessage")
         if explanation and reason not in _WITHOUT_FAULT:
             self._facts.append(ErrorReported(reason, None, explanation))
         return self._facts
@@ -150,7 +150,7 @@ class Candidate:
             self._close()
 
     def _add_arguments(self, call: Object) -> None:
-        for partial in objects(call.get("partialArgs")):
+        for partial in objects(call, "partialArgs"):
             written = self._arguments.add(partial) if self._arguments else None
             if written is None:
                 self._facts.append(MalformedPayload("partialArgs that cannot be read"))
@@ -170,16 +170,16 @@ class Candidate:
     def _executable_code(self, value: Any, part: Object) -> None:
         stated = _called(CODE, object_(value), "", encrypted=_signed(part))
         self._call = self._begin(msgspec.structs.replace(stated, name=CODE))
-        self._add(self._call, "arguments", text(object_(value).get("code")) or "")
+        self._add(self._call, "arguments", text(value, "code") or "")
 
     def _code_execution_result(self, value: Any, part: Object) -> None:
         result = object_(value)
         outcome = result.get("outcome")
         self._result(
             ToolResult(
-                text(result.get("id")),
+                text(result, "id"),
                 CODE,
-                text(result.get("output")) or "",
+                text(result, "output") or "",
                 None if outcome is None else outcome != "OUTCOME_OK",
             )
         )
@@ -228,13 +228,13 @@ class Candidate:
         """Add citations, each once though it is repeated, to the message before."""
         if self._message is None or candidate.keys().isdisjoint(_NOTES):
             return
-        citations, grounding = object_(candidate.get("citationMetadata")), object_(candidate.get("groundingMetadata"))
-        found = (*objects(citations.get("citationSources")), *objects(citations.get("citations")))
-        for annotation in map(as_json, (*found, *objects(grounding.get("groundingChunks")))):
+        citations, grounding = object_(candidate, "citationMetadata"), object_(candidate, "groundingMetadata")
+        found = (*objects(citations, "citationSources"), *objects(citations, "citations"))
+        for annotation in map(as_json, (*found, *objects(grounding, "groundingChunks"))):
             if annotation not in self._annotations:
                 self._annotations.add(annotation)
                 self._facts.append(AnnotationAdded(self._message.key, annotation))
-        logprobs = array(object_(candidate.get("logprobsResult")).get("chosenCandidates"))
+        logprobs = array(candidate, "logprobsResult", "chosenCandidates")
         if logprobs:
             self._facts.append(LogprobsAdded(self._message.key, as_json(logprobs)))
 
@@ -290,7 +290,7 @@ def _signed(part: Object) -> bool:
 
 
 def _called(type: str, call: Object, name: str, *, encrypted: bool) -> ItemState:
-    return ItemState("tool_call", type, name=text(call.get(name)), call_id=text(call.get("id")), encrypted=encrypted)
+    return ItemState("tool_call", type, name=text(call, name), call_id=text(call, "id"), encrypted=encrypted)
 
 
 def function_response(returned: Object, name: str) -> ToolResult:
@@ -300,5 +300,5 @@ def function_response(returned: Object, name: str) -> ToolResult:
     """
     response = returned.get("response")
     output = {"response": response, "parts": returned["parts"]} if returned.get("parts") else response
-    failed = object_(response).get("error") is not None
-    return ToolResult(text(returned.get("id")), text(returned.get(name)), as_json(without_bytes(output)), failed)
+    failed = member(response, "error") is not None
+    return ToolResult(text(returned, "id"), text(returned, name), as_json(without_bytes(output)), failed)

@@ -57,7 +57,7 @@ class GeminiConversation(Conversation):
 
     def __init__(self, path: str, request: Object) -> None:
         self._outer = request
-        wrapped = (object_(request.get(name)) for name in _WRAPPERS)
+        wrapped = (object_(request, name) for name in _WRAPPERS)
         super().__init__(path, next(filter(None, wrapped), request))
         found = _MODEL.search(path)
         self._method = found[2] if found else None
@@ -66,7 +66,7 @@ class GeminiConversation(Conversation):
 
     @cached_property
     def model(self) -> str | None:
-        return self._in_path or (text(self._outer.get("model")) or "").removeprefix("models/") or None
+        return self._in_path or (text(self._outer, "model") or "").removeprefix("models/") or None
 
     @property
     def stream(self) -> bool | None:
@@ -86,7 +86,7 @@ class GeminiConversation(Conversation):
 
     @property
     def system_parts(self) -> Sequence[Part]:
-        return [_part(part) for part in objects(object_(self.system).get("parts"))]
+        return [_part(part) for part in objects(self.system, "parts")]
 
     @property
     def about(self) -> list[Any]:
@@ -99,7 +99,7 @@ class GeminiConversation(Conversation):
             yield _message(content)
 
     def read_tools(self) -> Iterator[Tool]:
-        for tool in objects(self.request.get("tools")):
+        for tool in objects(self.request, "tools"):
             for member, value in tool.items():
                 if member in _DECLARATIONS:
                     yield from map(_function, objects(value))
@@ -147,7 +147,7 @@ class GeminiConversation(Conversation):
             reasoning_summary=None if thoughts is None else str(thoughts).lower(),
             reasoning_budget_tokens=whole(either(thinking, "thinkingBudget", "thinking_budget")),
             max_output_tokens=whole(either(config, "maxOutputTokens", "max_output_tokens")),
-            temperature=fraction(config.get("temperature")),
+            temperature=fraction(config, "temperature"),
             top_p=fraction(either(config, "topP", "top_p")),
             service_tier=_word(either(request, "serviceTier", "service_tier")),
             response_format="json_schema" if schema else _format(config),
@@ -194,7 +194,7 @@ class _RepeatedCalls:
 
 def _message(content: Object) -> Message:
     role = content.get("role")
-    given = objects(content.get("parts"))
+    given = objects(content, "parts")
     parts = [_part(part) for part in given]
     if role == "model":
         said = [part for part in given if isinstance(part.get("text"), str) and not part.get("thought")]
@@ -207,7 +207,7 @@ def _part(part: Object) -> Part:
     known = [_KINDS[member] for member in part if member in _KINDS]
     kind = known[0] if known else "other"
     if part.get("thought") is True:
-        return Part("reasoning", part, text(part.get("text")))
+        return Part("reasoning", part, text(part, "text"))
     if kind == "call":
         call = object_(part.get("functionCall", part.get("function_call")))
         return Part("call", part, None, call.get("id"), call.get("name"), call.get("args") or {})
@@ -218,7 +218,7 @@ def _part(part: Object) -> Part:
     mime_type = text(either(inline, "mimeType", "mime_type")) or ""
     if mime_type.startswith("image/"):
         return image_part(part, f"data:{mime_type};base64,{inline.get('data')}")
-    return Part(kind, part, text(part.get("text")))
+    return Part(kind, part, text(part, "text"))
 
 
 def _holder(part: Object) -> Object:

@@ -32,6 +32,7 @@ from recorder.wire.dialects.gemini.candidate import NO_CONTENT, Candidate
 from recorder.wire.dialects.json_values import (
     Object,
     as_json,
+    member,
     object_,
     objects,
     objects_in,
@@ -134,7 +135,7 @@ class GeminiDecoder(JsonDecoder):
 
     def contents(self, type: str | None, payload: Any) -> Iterator[Content]:
         for given in payload if isinstance(payload, list) else (payload,):
-            wrapped = object_(given).get("response")
+            wrapped = member(given, "response")
             chunk = wrapped if isinstance(wrapped, dict) else given
             if not isinstance(chunk, dict):
                 yield "", chunk
@@ -191,20 +192,20 @@ class GeminiDecoder(JsonDecoder):
             return (failed(payload),)
         wrapped = payload.get("response")  # as to the Gemini CLI
         chunk: Object = wrapped if isinstance(wrapped, dict) else payload
-        usage = object_(chunk.get("usageMetadata"))
-        tiers = [TierReported(each.tier.lower()) for each in self._served_at(text(usage.get("serviceTier")))]
+        usage = object_(chunk, "usageMetadata")
+        tiers = [TierReported(each.tier.lower()) for each in self._served_at(text(usage, "serviceTier"))]
         strange = [] if "candidates" in chunk else [name for name in chunk if name not in _ELSEWHERE]
         return (
-            *self._begun(text(chunk.get("responseId")), text(chunk.get("modelVersion"))),
-            *chain.from_iterable(map(self._answered, objects(chunk.get("candidates")))),
-            *_blocked(object_(chunk.get("promptFeedback"))),
+            *self._begun(text(chunk, "responseId"), text(chunk, "modelVersion")),
+            *chain.from_iterable(map(self._answered, objects(chunk, "candidates"))),
+            *_blocked(object_(chunk, "promptFeedback")),
             *tiers,
             *self._used(usage),
             *map(unknown, strange),
         )
 
     def _answered(self, candidate: Object) -> Sequence[Fact]:
-        index = whole(candidate.get("index")) or 0
+        index = whole(candidate, "index") or 0
         return self._candidates.setdefault(index, Candidate(index)).add_chunk(candidate)
 
     def _begun(self, response_id: str | None, model: str | None) -> Sequence[Fact]:
@@ -250,7 +251,7 @@ def _complete_elements(data: bytes) -> tuple[list[Any], int]:
 
 
 def _blocked(feedback: Object) -> Sequence[Fact]:
-    reason, explanation = text(feedback.get("blockReason")), text(feedback.get("blockReasonMessage"))
+    reason, explanation = text(feedback, "blockReason"), text(feedback, "blockReasonMessage")
     facts: list[Fact] = [ResponseFinished(reason)] if reason else []
     if explanation:
         facts.append(ErrorReported(reason, None, explanation))

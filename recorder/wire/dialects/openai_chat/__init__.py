@@ -55,7 +55,7 @@ def _is_last(chunks: Sequence[Object]) -> bool:
     *before, last = chunks or [{}]
     is_finished = any(choice.get("finish_reason") for choice in objects_in(before, "choices"))
     is_usage = last.get("choices") == [] and bool(last.get("usage"))
-    return is_usage and is_finished and all(len(objects(chunk.get("choices"))) <= 1 for chunk in before)
+    return is_usage and is_finished and all(len(objects(chunk, "choices")) <= 1 for chunk in before)
 
 
 _CHOICES = ("choices.*.delta.", "choices.*.message.")

@@ -179,9 +179,9 @@ class Choice:
 
 def items(delta: Delta, choice: Object) -> Iterator[ItemState]:
     """Yield the items of a choice that came whole."""
-    reason, index = text(choice.get("finish_reason")), whole(choice.get("index")) or 0
+    reason, index = text(choice, "finish_reason"), whole(choice, "index") or 0
     status = _status(reason) if reason else None
-    for stated in _whole(delta, object_(choice.get("logprobs"))):
+    for stated in _whole(delta, object_(choice, "logprobs")):
         yield msgspec.structs.replace(stated, output_index=index, status=status)
 
 
@@ -213,14 +213,14 @@ def _status(reason: str) -> str:
 
 def _spoken_logprobs(logprobs: Object) -> str | None:
     """Return the log probabilities of text and refusal; a legacy completion has one object for all of its tokens."""
-    if array(logprobs.get("tokens")):
+    if array(logprobs, "tokens"):
         return as_json([logprobs])
-    found = [*array(logprobs.get("content")), *array(logprobs.get("refusal"))]
+    found = [*array(logprobs, "content"), *array(logprobs, "refusal")]
     return as_json(found) if found else None
 
 
 def _of_reasoning(logprobs: Object) -> str | None:
-    found = array(logprobs.get("reasoning_content"))
+    found = array(logprobs, "reasoning_content")
     return as_json(found) if found else None
 
 

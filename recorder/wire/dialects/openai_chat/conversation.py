@@ -44,7 +44,7 @@ class CompletionConversation(Conversation):
 
     @property
     def offered(self) -> Sequence[Any]:
-        return [*array(self.request.get("tools")), *array(self.request.get("functions"))]
+        return [*array(self.request, "tools"), *array(self.request, "functions")]
 
     @property
     def about(self) -> list[Any]:
@@ -67,12 +67,12 @@ class CompletionConversation(Conversation):
         return msgspec.structs.replace(facts, text=texts[-1], is_turn=True)
 
     def read_messages(self) -> Iterator[Message]:
-        for given in objects(self.request.get("messages")):
+        for given in objects(self.request, "messages"):
             yield _message(given)
 
     def read_tools(self) -> Iterator[Tool]:
-        yield from map(tool_of, objects(self.request.get("tools")))
-        for function in objects(self.request.get("functions")):
+        yield from map(tool_of, objects(self.request, "tools"))
+        for function in objects(self.request, "functions"):
             yield Tool("old_function", function.get("name"))
 
     def result(self, part: Part) -> ToolResult | None:
@@ -121,7 +121,7 @@ def _message(given: Object) -> Message:
 def _reasoning(message: Object) -> Iterator[Part]:
     given = {name: message[name] for name in _REASONING if message.get(name)}
     if given:
-        plain = text(given.get("reasoning_content")) or text(given.get("reasoning"))
+        plain = text(given, "reasoning_content") or text(given, "reasoning")
         yield Part("reasoning", {"type": "reasoning_details", **given}, plain)
 
 
@@ -140,18 +140,18 @@ def _parts(content: Any) -> Iterator[Part]:
 
 
 def _part(given: Object) -> Part:
-    type = text(given.get("type")) or ""
+    type = text(given, "type") or ""
     if type == "image_url":
-        picture = object_(given.get("image_url"))
+        picture = object_(given, "image_url")
         return image_part(given, picture.get("url"), picture.get("detail"))
-    said = text(given.get("text"))
+    said = text(given, "text")
     kind = _KINDS.get(type) or ("unknown" if said is None else "text")
     return Part(kind, given, said)
 
 
 def _calls(message: Object) -> Iterator[Part]:
-    for call in objects(message.get("tool_calls")):
-        function, custom = object_(call.get("function")), object_(call.get("custom"))
+    for call in objects(message, "tool_calls"):
+        function, custom = object_(call, "function"), object_(call, "custom")
         name, arguments = function.get("name") or custom.get("name"), function.get("arguments") or custom.get("input")
         yield Part("call", call, None, call.get("id"), name, arguments, is_free_text=bool(custom))
     old = message.get("function_call")

@@ -28,7 +28,7 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.errors import vendors_errors
-from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, whole
+from recorder.wire.dialects.json_values import Object, as_json, member, object_, objects, text, whole
 from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.openai_chat.choice import Choice, added, decode, items
 from recorder.wire.dialects.openai_chat.message import ABOUT, CHUNK, Delta, citations, content_of, delta_of
@@ -49,7 +49,7 @@ class ChatDecoder(JsonDecoder):
     about = ABOUT
 
     def contents(self, type: str | None, payload: Any) -> Iterator[Content]:
-        choices = object_(payload).get("choices")
+        choices = member(payload, "choices")
         if isinstance(choices, list):
             yield from (content_of(choice) if isinstance(choice, dict) else ("choices", choice) for choice in choices)
         elif type != DOCUMENT:
@@ -92,25 +92,25 @@ class ChatDecoder(JsonDecoder):
         return [*self._started(payload), *facts_of(payload), *errors, *self._used(payload)]
 
     def _chunk(self, chunk: Object) -> Iterator[Fact]:
-        for given in objects(chunk.get("choices")):
-            index = whole(given.get("index")) or 0
+        for given in objects(chunk, "choices"):
+            index = whole(given, "index") or 0
             choice = self._choices.setdefault(index, Choice(index))
-            yield from choice.add_delta(delta_of(given), object_(given.get("logprobs")))
-            if reason := text(given.get("finish_reason")):
+            yield from choice.add_delta(delta_of(given), object_(given, "logprobs"))
+            if reason := text(given, "finish_reason"):
                 yield from choice.end(reason, citations(chunk))
                 yield ResponseFinished(reason, _verdict(reason))
 
     def _started(self, chunk: Object) -> Iterator[Fact]:
-        id, model = text(chunk.get("id")) or self._id, text(chunk.get("model")) or self._model
+        id, model = text(chunk, "id") or self._id, text(chunk, "model") or self._model
         if (id, model) != (self._id, self._model):
             self._id, self._model = id, model
             yield ResponseStarted(id, model)
-        yield from self._served_at(text(chunk.get("service_tier")))
+        yield from self._served_at(text(chunk, "service_tier"))
 
     def _used(self, chunk: Object) -> Iterator[Fact]:
         """Yield the usage of a chunk or a body: at its top, where Groq has it, or in a choice (Moonshot)."""
-        places = (chunk, object_(chunk.get("x_groq")), *objects(chunk.get("choices")))
-        usage = next((usage for place in places if (usage := object_(place.get("usage")))), None)
+        places = (chunk, object_(chunk, "x_groq"), *objects(chunk, "choices"))
+        usage = next((usage for place in places if (usage := object_(place, "usage"))), None)
         if usage:
             cost = reported_cost(usage, self._data, "usage")
             counts = _counts(usage)
@@ -119,11 +119,11 @@ class ChatDecoder(JsonDecoder):
 
 
 def _body(body: Object) -> Iterator[Fact]:
-    choices = [(choice, _whole_message(choice, body)) for choice in objects(body.get("choices"))]
+    choices = [(choice, _whole_message(choice, body)) for choice in objects(body, "choices")]
     yield ResponseItems(tuple(chain.from_iterable(items(message, choice) for choice, message in choices)))
     for choice, message in choices:
         yield from map(unknown, message.unknown)
-        if reason := text(choice.get("finish_reason")):
+        if reason := text(choice, "finish_reason"):
             yield ResponseFinished(reason, _verdict(reason))
 
 
@@ -143,7 +143,7 @@ def _errors(type: str | None, payload: Object) -> Iterator[Fact]:
     if payload.get("error") or type == ERROR or (payload.get("choices") is None and _kind(payload) == ERROR):
         yield failed(payload)
         return
-    for place in (object_(payload.get("x_groq")), *objects(payload.get("choices"))):
+    for place in (object_(payload, "x_groq"), *objects(payload, "choices")):
         if place.get("error"):
             yield failed({"error": place["error"]})
         else:
@@ -153,13 +153,13 @@ def _errors(type: str | None, payload: Object) -> Iterator[Fact]:
 def _is_completion(payload: Object) -> bool:
     return (
         isinstance(payload.get("choices"), list)
-        or text(payload.get("object")) in _COMPLETIONS
+        or text(payload, "object") in _COMPLETIONS
         or bool(payload.get("usage"))
     )
 
 
 def _kind(payload: Object) -> str:
-    return text(payload.get("object")) or text(payload.get("type")) or ""
+    return text(payload, "object") or text(payload, "type") or ""
 
 
 def _refused(body: Object) -> Iterator[Fact]:

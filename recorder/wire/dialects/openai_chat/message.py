@@ -84,14 +84,14 @@ def content_of(choice: Object) -> Content:
 
 def read_message(message: Object) -> Delta:
     """Read a message, or a delta of one."""
-    delta = Delta(text(message.get("role")) or "assistant")
+    delta = Delta(text(message, "role") or "assistant")
     _reason(delta, message)
     _speak(delta, message)
-    delta.calls += map(_call, objects(message.get("tool_calls")))
+    delta.calls += map(_call, objects(message, "tool_calls"))
     if isinstance(message.get("function_call"), dict):
         delta.calls.append(_legacy_call(message["function_call"]))
-    delta.annotations += map(as_json, objects(message.get("annotations")))
-    for image in objects(message.get("images")):
+    delta.annotations += map(as_json, objects(message, "annotations"))
+    for image in objects(message, "images"):
         _add_picture(delta, image)
     return delta
 
@@ -100,8 +100,8 @@ def _reason(delta: Delta, message: Object) -> None:
     """Add the reasoning. What repeats the plain text, `reasoning_details` or LiteLLM's `thinking_blocks`, only shows
     whether it is a summary, and whether there is more that only the provider can read.
     """
-    details, blocks = objects(message.get("reasoning_details")), objects(message.get("thinking_blocks"))
-    plain = next((given for name in REASONING if (given := text(message.get(name)))), None)
+    details, blocks = objects(message, "reasoning_details"), objects(message, "thinking_blocks")
+    plain = next((given for name in REASONING if (given := text(message, name))), None)
     is_summary = any(detail.get("type") == "reasoning.summary" for detail in details)
     if plain:
         delta.texts.append(("summary" if is_summary else "reasoning", plain))
@@ -115,7 +115,7 @@ def _reason(delta: Delta, message: Object) -> None:
 
 def _details(details: list[Object], fields: Sequence[tuple[Field, str]]) -> Iterator[tuple[Field, str]]:
     for detail in details:
-        yield from ((field, given) for field, name in fields if (given := text(detail.get(name))))
+        yield from ((field, given) for field, name in fields if (given := text(detail, name)))
 
 
 def _speak(delta: Delta, message: Object) -> None:
@@ -125,15 +125,15 @@ def _speak(delta: Delta, message: Object) -> None:
         delta.texts.append(("reasoning" if message.get("channel") == "analysis" else "text", content))
     for part in parts:
         _add_part(delta, {"type": "text", "text": part} if isinstance(part, str) else object_(part))
-    if refusal := text(message.get("refusal")):
+    if refusal := text(message, "refusal"):
         delta.texts.append(("refusal", refusal))
-    transcript = text(object_(message.get("audio")).get("transcript"))
+    transcript = text(message, "audio", "transcript")
     if transcript and not content:
         delta.texts.append(("text", transcript))
 
 
 def _add_part(delta: Delta, part: Object) -> None:
-    type = text(part.get("type")) or "text"
+    type = text(part, "type") or "text"
     add = _PARTS.get(type)
     if add is None:
         delta.unknown.append(type)
@@ -142,18 +142,18 @@ def _add_part(delta: Delta, part: Object) -> None:
 
 
 def _add_text(delta: Delta, part: Object) -> None:
-    if given := text(part.get("text")):
+    if given := text(part, "text"):
         delta.texts.append(("text", given))
 
 
 def _add_refusal(delta: Delta, part: Object) -> None:
-    if given := text(part.get("refusal")):
+    if given := text(part, "refusal"):
         delta.texts.append(("refusal", given))
 
 
 def _add_thinking(delta: Delta, part: Object) -> None:
     thinking = part.get("thinking")
-    texts = [thinking] if isinstance(thinking, str) else [text(each.get("text")) for each in objects(thinking)]
+    texts = [thinking] if isinstance(thinking, str) else [text(each, "text") for each in objects(thinking)]
     delta.texts += (("reasoning", each) for each in texts if each)
 
 
@@ -163,7 +163,7 @@ def _add_reference(delta: Delta, part: Object) -> None:
 
 def _add_picture(delta: Delta, part: Object) -> None:
     image = part.get("image_url")
-    delta.pictures.append(picture(text(image) or text(object_(image).get("url")) or ""))
+    delta.pictures.append(picture(text(image) or text(image, "url") or ""))
 
 
 _PARTS: Mapping[str, Callable[[Delta, Object], None]] = {
@@ -178,9 +178,9 @@ _PARTS: Mapping[str, Callable[[Delta, Object], None]] = {
 
 def citations(chunk: Object) -> list[str]:
     """Return what Perplexity repeats beside the choices of every chunk: its search results, or only their addresses."""
-    if results := objects(chunk.get("search_results")):
+    if results := objects(chunk, "search_results"):
         return [as_json({"type": "search_result", **result}) for result in results]
-    return [as_json({"type": "citation", "url": url}) for url in array(chunk.get("citations")) if isinstance(url, str)]
+    return [as_json({"type": "citation", "url": url}) for url in array(chunk, "citations") if isinstance(url, str)]
 
 
 def picture(url: str) -> str:
@@ -192,16 +192,14 @@ def picture(url: str) -> str:
 
 
 def _call(call: Object) -> ToolCall:
-    function = object_(call.get("function")) or object_(call.get("custom")) or call  # some gateways have it flat
+    function = object_(call, "function") or object_(call, "custom") or call  # some gateways have it flat
     arguments = function.get("arguments", function.get("input"))
-    type = text(call.get("type")) or ("custom" if call.get("custom") else None)
-    return ToolCall(
-        whole(call.get("index")), type, text(call.get("id")), text(function.get("name")), _arguments(arguments)
-    )
+    type = text(call, "type") or ("custom" if call.get("custom") else None)
+    return ToolCall(whole(call, "index"), type, text(call, "id"), text(function, "name"), _arguments(arguments))
 
 
 def _legacy_call(call: Object) -> ToolCall:
-    return ToolCall(LEGACY, LEGACY, None, text(call.get("name")), _arguments(call.get("arguments")))
+    return ToolCall(LEGACY, LEGACY, None, text(call, "name"), _arguments(call.get("arguments")))
 
 
 def _arguments(value: Any) -> str:

@@ -21,7 +21,17 @@ import msgspec
 from recorder.model.facts import Links, RequestFacts, RequestParameters, ToolResult
 from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Tool, image_part, role_of, text_part
 from recorder.wire.dialects.dialect import Continuation
-from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, request_object, text, whole
+from recorder.wire.dialects.json_values import (
+    Object,
+    array,
+    as_json,
+    member,
+    object_,
+    objects,
+    request_object,
+    text,
+    whole,
+)
 from recorder.wire.dialects.openai import MARKS, NOT_OF_ANSWER, ROLES, settings, tool_of
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES, tool_result
 
@@ -89,7 +99,7 @@ class ResponsesConversation(Conversation):
 
     def read_messages(self) -> Iterator[Message]:
         for item in objects(own_items(self.request)):
-            type = text(item.get("type")) or "message"
+            type = text(item, "type") or "message"
             yield _message(item) if type == "message" else _item(type, item)
 
     def read_tools(self) -> Iterator[Tool]:
@@ -109,7 +119,7 @@ class ResponsesConversation(Conversation):
 
 def tools_of(holder: Object) -> Iterator[Tool]:
     """Yield the tools that a request or an item offers: of a namespace those in it."""
-    for tool in objects(holder.get("tools")):
+    for tool in objects(holder, "tools"):
         if "tools" not in tool:
             yield tool_of(tool)
             continue
@@ -160,21 +170,21 @@ def _parts_of(content: Any) -> list[Part]:
 
 
 def _part(given: Object) -> Part:
-    type = text(given.get("type")) or ""
+    type = text(given, "type") or ""
     if type == "input_image":
         return image_part(given, given.get("image_url"), given.get("detail"))
-    said = text(given.get("text"))
+    said = text(given, "text")
     kind = _PARTS.get(type) or ("unknown" if said is None else "text")
     return Part(kind, given, said)
 
 
 def _task(item: Object) -> str | None:
     """Return the task in an agent's message, if it is one; its name where only the provider can read it."""
-    parts = objects(item.get("content"))
-    texts = list(filter(None, (text(part.get("text")) for part in parts)))
+    parts = objects(item, "content")
+    texts = list(filter(None, (text(part, "text") for part in parts)))
     if not any(map(_TASK.match, texts)):
         return None
-    sealed = filter(None, (text(part.get("encrypted_content")) for part in parts))
+    sealed = filter(None, (text(part, "encrypted_content") for part in parts))
     readable = "".join(each for each in sealed if " " in each)  # ciphertext has no spaces
     content = "".join(texts)
     found = _TASK.match(content)
@@ -184,8 +194,8 @@ def _task(item: Object) -> str | None:
 
 def _thought(item: Object) -> str:
     """Return the reasoning that a client sends back: its summary, and its text. Encrypted reasoning has neither."""
-    parts = [*objects(item.get("summary")), *objects(item.get("content"))]
-    return "\n\n".join(filter(None, (text(part.get("text")) for part in parts)))
+    parts = [*objects(item, "summary"), *objects(item, "content")]
+    return "\n\n".join(filter(None, (text(part, "text") for part in parts)))
 
 
 # -- what a request continues
@@ -202,8 +212,8 @@ _TEXTS = frozenset({"input_text", "output_text", "text"})
 def links(request: Object) -> Links:
     """Return the ids by which a request continues something. The API refuses a request with both."""
     conversation = request.get("conversation")
-    id = conversation if isinstance(conversation, str) else object_(conversation).get("id")
-    return Links(text(request.get("previous_response_id")) or None, text(id) or None)
+    id = conversation if isinstance(conversation, str) else member(conversation, "id")
+    return Links(text(request, "previous_response_id") or None, text(id) or None)
 
 
 def own_items(request: Object) -> Sequence[Any]:
@@ -224,10 +234,10 @@ def output_items(payloads: Iterable[bytes]) -> Sequence[Any]:
             continue
         event = request_object(payload)
         if isinstance(item := event.get("item"), dict) and event.get("type") == _ITEM_DONE.decode():
-            index = whole(event.get("output_index"))
+            index = whole(event, "output_index")
             finished.append((len(finished) if index is None else index, item))
-        response = event if "output" in event else object_(event.get("response"))
-        stated = objects(response.get("output")) or stated
+        response = event if "output" in event else object_(event, "response")
+        stated = objects(response, "output") or stated
     return stated or [item for _, item in sorted(finished, key=lambda each: each[0])]
 
 
@@ -252,7 +262,7 @@ def compared(item: Any) -> Any:
 def _compared_part(part: Any) -> Any:
     """Return a part of a message. The text of one has another type in the input than in the output."""
     fields = object_(part)
-    return {"type": "text", "text": fields.get("text")} if text(fields.get("type")) in _TEXTS else part
+    return {"type": "text", "text": fields.get("text")} if text(fields, "type") in _TEXTS else part
 
 
 CONTINUATION = Continuation(

@@ -119,7 +119,7 @@ class Draft:
 
 
 _OPENINGS: Mapping[str, Callable[[Object], str]] = {
-    "apply_patch_call": lambda item: patch(object_(item.get("operation")), "").removesuffix('"}'),
+    "apply_patch_call": lambda item: patch(object_(item, "operation"), "").removesuffix('"}'),
     "shell_call": lambda item: '{"commands":["',
 }
 """How the JSON of a call begins whose type is streamed so."""
@@ -140,13 +140,13 @@ class ResponsesDecoder(JsonDecoder):
 
     def contents(self, type: str | None, payload: Any) -> Iterable[Content]:
         if type == DOCUMENT:
-            output = objects(object_(payload).get("output"))
-            return [("output", item) for item in output if text(item.get("type")) in _TEXTUAL]
-        type = type or text(object_(payload).get("type")) or ""
+            output = objects(payload, "output")
+            return [("output", item) for item in output if text(item, "type") in _TEXTUAL]
+        type = type or text(payload, "type") or ""
         if type.endswith(".delta") and type not in _SILENT and "delta" in object_(payload):
             return (("delta", payload["delta"]),)
-        item = object_(object_(payload).get("item"))
-        if type in _EVENTS and text(item.get("type")) in _TEXTUAL:
+        item = object_(payload, "item")
+        if type in _EVENTS and text(item, "type") in _TEXTUAL:
             return (("item", item),)
         is_text = type in TEXT_EVENTS or type.endswith(".delta")
         is_silent = type in _SILENT or (type in _EVENTS and not is_text)
@@ -159,7 +159,7 @@ class ResponsesDecoder(JsonDecoder):
         """Decode the payload of an event."""
         if not isinstance(payload, dict):
             return (MalformedPayload("the payload is not an object"),)
-        type = type or text(payload.get("type")) or ""
+        type = type or text(payload, "type") or ""
         of_text = TEXT_EVENTS.get(type)
         if of_text is not None:
             return of_text(type, self._key(payload), payload)
@@ -174,9 +174,9 @@ class ResponsesDecoder(JsonDecoder):
         """Decode a document: a response, a list of its items, that it was deleted, or an error."""
         if not isinstance(payload, dict):
             return (MalformedPayload("the document is not an object"),)
-        kind = text(payload.get("object"))
+        kind = text(payload, "object")
         if kind in _RESPONSES or (kind is None and "output" in payload):
-            status = text(payload.get("status"))
+            status = text(payload, "status")
             return self._response(payload, "", status if status in _ENDED else None, has_all=True)
         if payload.get("error"):
             return (failed(payload),)
@@ -191,15 +191,15 @@ class ResponsesDecoder(JsonDecoder):
         step = type.removeprefix("response.")
         if step not in _ENDED:
             return self._response(response, "response.", None, has_all=False)
-        return self._response(response, "response.", text(response.get("status")) or step, has_all=True)
+        return self._response(response, "response.", text(response, "status") or step, has_all=True)
 
     def _response(self, response: Object, place: str, end: str | None, *, has_all: bool) -> Sequence[Fact]:
         """Decode a response object, at whose members the paths in the payload begin with `place`.
 
         `end` is its status if that is final; `has_all`: its items are complete.
         """
-        facts: list[Fact] = [*self._started(response), *self._served_at(text(response.get("service_tier")))]
-        usage = object_(response.get("usage"))
+        facts: list[Fact] = [*self._started(response), *self._served_at(text(response, "service_tier"))]
+        usage = object_(response, "usage")
         if usage:
             cost = reported_cost(usage, self._data, f"{place}usage")
             counts = Usage(**counts_at(usage, _COUNTS))
@@ -209,15 +209,13 @@ class ResponsesDecoder(JsonDecoder):
         if response.get("error"):
             facts.append(failed(response))
         if end is not None:
-            reason = text(object_(response.get("incomplete_details")).get("reason"))
+            reason = text(response, "incomplete_details", "reason")
             facts.append(ResponseFinished(reason or end, _VERDICTS.get(end)))
         return facts
 
     def _started(self, response: Object) -> Iterable[Fact]:
         before = self._last_started or ResponseStarted()
-        now = ResponseStarted(
-            text(response.get("id")) or before.response_id, text(response.get("model")) or before.model
-        )
+        now = ResponseStarted(text(response, "id") or before.response_id, text(response, "model") or before.model)
         if now != self._last_started:
             self._last_started = now
             yield now
@@ -234,17 +232,17 @@ class ResponsesDecoder(JsonDecoder):
     # -- its items
 
     def _key(self, payload: Object) -> ItemKey:
-        index = number(payload.get("output_index"))
+        index = number(payload, "output_index")
         if index is not None:
             return index
-        id = text(payload.get("item_id")) or text(object_(payload.get("item")).get("id"))
+        id = text(payload, "item_id") or text(payload, "item", "id")
         return self._places.get(id, id) if id else f"#{self._unnamed}"
 
     def _on_item_added(self, type: str, payload: Object) -> Sequence[Fact]:
         item = payload.get("item")
         if not isinstance(item, dict):
             return (MalformedPayload(f"{type} without its item"),)
-        key, index, opening = self._key(payload), number(payload.get("output_index")), begun(item)
+        key, index, opening = self._key(payload), number(payload, "output_index"), begun(item)
         if index is not None and opening.item_id is not None:
             self._places[opening.item_id] = index
         draft = _OPENINGS.get(type_of(item))
@@ -263,7 +261,7 @@ class ResponsesDecoder(JsonDecoder):
         return (
             *self._stranger(item),
             *((TextAdded(key, "arguments", 0, rest),) if rest else ()),
-            ItemFinished(key, number(payload.get("output_index")), final),
+            ItemFinished(key, number(payload, "output_index"), final),
             *self._result(item),
         )
 
@@ -284,19 +282,19 @@ class ResponsesDecoder(JsonDecoder):
 
     def _on_phase(self, type: str, payload: Object) -> Sequence[Fact]:
         of, _, phase = type.removeprefix("response.").rpartition(".")
-        image = text(payload.get("partial_image_b64"))
+        image = text(payload, "partial_image_b64")
         number = {"partial_image_index": payload.get("partial_image_index")}
         return (ToolProgress(of, phase, None if image is None else as_json({**number, **digested(image)})),)
 
     def _on_draft(self, type: str, payload: Object) -> Sequence[Fact]:
-        delta = text(payload.get("delta"))
+        delta = text(payload, "delta")
         if delta is None:
             return (MalformedPayload(f"{type} without a text"),)
         key = self._key(payload)
         draft = self._drafts.get(key)
         if draft is None:
             return ()  # how it began was not seen; the item states it as a whole
-        return (TextAdded(key, "arguments", 0, draft.add(number(payload.get("command_index")) or 0, delta)),)
+        return (TextAdded(key, "arguments", 0, draft.add(number(payload, "command_index") or 0, delta)),)
 
 
 _COUNTS = with_own(

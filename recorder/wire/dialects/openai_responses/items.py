@@ -17,6 +17,7 @@ from recorder.wire.dialects.json_values import (
     Object,
     array,
     as_json,
+    member,
     object_,
     objects,
     request_object,
@@ -62,12 +63,12 @@ def stated(item: Object) -> ItemState:
     return ItemState(
         kind=known.kind,
         type=type,
-        item_id=text(item.get("id")),
-        role=text(item.get("role")),
-        phase=text(item.get("phase")),
-        status=text(item.get("status")),
-        name=text(item.get(known.name)) or (type.removesuffix("_call") if is_providers else None),
-        call_id=text(item.get("call_id")),
+        item_id=text(item, "id"),
+        role=text(item, "role"),
+        phase=text(item, "phase"),
+        status=text(item, "status"),
+        name=text(item, known.name) or (type.removesuffix("_call") if is_providers else None),
+        call_id=text(item, "call_id"),
         texts=known.texts(item) or _called_with(item, known),
         annotations=tuple(map(as_json, _of_parts(item, "annotations"))),
         logprobs=as_json(logprobs) if (logprobs := list(_of_parts(item, "logprobs"))) else None,
@@ -85,20 +86,20 @@ def begun(item: Object) -> ItemState:
 
 
 def type_of(item: Object) -> str:
-    return text(item.get("type")) or "(no type)"
+    return text(item, "type") or "(no type)"
 
 
 def strange_parts(item: Object) -> Iterable[str]:
     """Yield the unknown types of content parts: their texts are not among those of the item."""
-    return (text(part.get("type")) or "(no type)" for part in objects(item.get("content")) if part_text(part) is None)
+    return (text(part, "type") or "(no type)" for part in objects(item, "content") if part_text(part) is None)
 
 
 def written(response: Object) -> list[Object]:
     """Return the items of a response; of one without any, items made of its `output_text` and `output_reasoning`."""
-    items = objects(response.get("output"))
+    items = objects(response, "output")
     if items:
         return items
-    parts = {name: text(response.get(f"output_{name}")) for name in ("reasoning", "text")}
+    parts = {name: text(response, f"output_{name}") for name in ("reasoning", "text")}
     made = {"reasoning": ("reasoning", "reasoning_text"), "text": ("message", "output_text")}
     return [
         {"type": made[name][0], "content": [{"type": made[name][1], "text": content}], "role": None}
@@ -109,8 +110,8 @@ def written(response: Object) -> list[Object]:
 
 def part_text(part: Object) -> tuple[Field, str] | None:
     """Return the field and the text of a content part; `None` if its type is unknown."""
-    field, name = PART_TEXTS.get(text(part.get("type")) or "", (None, ""))
-    return None if field is None else (field, text(part.get(name)) or "")
+    field, name = PART_TEXTS.get(text(part, "type") or "", (None, ""))
+    return None if field is None else (field, text(part, name) or "")
 
 
 def patch(operation: Object, diff: str) -> str:
@@ -130,7 +131,7 @@ def _outcome(item: Object, known: _Type) -> tuple[str | None, bool | None]:
 
 
 def _of_parts(item: Object, field: str) -> Iterable[Any]:
-    return chain.from_iterable(array(part.get(field)) for part in objects(item.get("content")))
+    return chain.from_iterable(array(part, field) for part in objects(item, "content"))
 
 
 def _without(item: Object, *names: str) -> Object:
@@ -150,7 +151,7 @@ def _content(item: Object) -> Texts:
 
 
 def _reasoning(item: Object) -> Texts:
-    summary = (object_(part).get("text") for part in array(item.get("summary")))
+    summary = (member(part, "text") for part in array(item, "summary"))
     return (*(("summary", index, text(each) or "") for index, each in enumerate(summary)), *_content(item))
 
 
@@ -169,12 +170,12 @@ def _fields(*names: str) -> Callable[[Object], Object | None]:
 
 def _search(item: Object) -> Object | None:
     """Return the action of a `web_search_call`, without its results."""
-    return _without(object_(item.get("action")), "sources") or None
+    return _without(object_(item, "action"), "sources") or None
 
 
 def _operation(item: Object) -> Object | str | None:
-    operation = object_(item.get("operation"))
-    diff = text(operation.get("diff"))
+    operation = object_(item, "operation")
+    diff = text(operation, "diff")
     if diff is None:
         return operation or None
     return patch(operation, diff)
@@ -182,7 +183,7 @@ def _operation(item: Object) -> Object | str | None:
 
 def _shell(item: Object) -> Object | None:
     """Return the action of a `shell_call`, with the commands first, as they are streamed."""
-    action = object_(item.get("action"))
+    action = object_(item, "action")
     return {"commands": action.get("commands"), **_without(action, "commands")} if action else None
 
 
@@ -213,14 +214,14 @@ _NOT_WELL = frozenset({"failed", "incomplete"})
 
 def tool_result(item: Object) -> ToolResult | None:
     """Return the result that an item carries, if it does."""
-    type = text(item.get("type")) or ""
+    type = text(item, "type") or ""
     if type not in _RESULTS:
         return None
     field, name = _RESULTS[type]
-    call_id = text(item.get("call_id"))
+    call_id = text(item, "call_id")
     if call_id is None and type == "local_shell_call_output":
-        call_id = text(item.get("id"))  # is declared as the id of the call
-    name = text(item.get("name")) or text(item.get("action")) or name
+        call_id = text(item, "id")  # is declared as the id of the call
+    name = text(item, "name") or text(item, "action") or name
     return ToolResult(call_id, name, output_of(item.get(field)), _failed(item, item.get(field)))
 
 
@@ -229,14 +230,14 @@ def output_of(value: Any) -> str:
     if value is None:
         return ""
     parts = objects(value)
-    if parts and len(parts) == len(value) and all(text(part.get("type")) in _TEXTS for part in parts):
-        return "\n".join(text(part.get("text")) or "" for part in parts)
+    if parts and len(parts) == len(value) and all(text(part, "type") in _TEXTS for part in parts):
+        return "\n".join(text(part, "text") or "" for part in parts)
     return text_or_json(without_bytes(value))
 
 
 def _failed(item: Object, value: Any) -> bool | None:
     """Return whether a call failed, as far as a field of its result shows it: prose is not read."""
-    status = text(item.get("status"))
+    status = text(item, "status")
     if status in _NOT_WELL:
         return True
     if item.get("type") == "apply_patch_call_output":
@@ -247,14 +248,14 @@ def _failed(item: Object, value: Any) -> bool | None:
 
 def _outcomes(value: Any) -> list[bool]:
     """Return for each command that a shell ran whether it failed."""
-    outcomes = [object_(each.get("outcome")) for each in objects(value)]
-    return [whole(outcome.get("exit_code")) != 0 for outcome in outcomes if outcome]
+    outcomes = [object_(each, "outcome") for each in objects(value)]
+    return [whole(outcome, "exit_code") != 0 for outcome in outcomes if outcome]
 
 
 def _exit_codes(value: Any) -> list[bool]:
     """Return whether the exit codes of a result are not 0, if it is JSON that has some (Codex: in its metadata)."""
     output = request_object(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else object_(value)
-    codes = [whole(each.get("exit_code")) for each in (output, object_(output.get("metadata")))]
+    codes = [whole(each, "exit_code") for each in (output, object_(output, "metadata"))]
     return [code != 0 for code in codes if code is not None]
 
 
@@ -272,7 +273,7 @@ def _result(read: Callable[[Object], Any]) -> Callable[[Object], str | None]:
 
 
 def _image(item: Object) -> str | None:
-    result = text(item.get("result"))
+    result = text(item, "result")
     return as_json({"images": [digested(result)]}) if result else None
 
 
@@ -305,7 +306,7 @@ ITEM_TYPES: Mapping[str, _Type] = {
     "code_interpreter_call": _Type(
         "tool_call", lambda item: item.get("code"), _result(lambda item: item.get("outputs"))
     ),
-    "web_search_call": _Type("tool_call", _search, _result(lambda item: object_(item.get("action")).get("sources"))),
+    "web_search_call": _Type("tool_call", _search, _result(lambda item: member(item, "action", "sources"))),
     "file_search_call": _Type("tool_call", _fields("queries"), _result(lambda item: item.get("results"))),
     "image_generation_call": _Type("tool_call", _fields("prompt", "revised_prompt"), _image),
     **dict.fromkeys(("function_call", "tool_search_call"), _Type("tool_call")),

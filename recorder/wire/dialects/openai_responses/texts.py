@@ -87,26 +87,26 @@ FAST_PATHS: Mapping[str | None, FastPath] = {
 
 def _delta(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     field, index, _ = _DELTAS[type]
-    delta = text(payload.get("delta"))
+    delta = text(payload, "delta")
     if delta is None:
         return (MalformedPayload(f"{type} without its delta"),)
-    added = TextAdded(item, field, whole(payload.get(index)) or 0, delta)
-    logprobs = array(payload.get("logprobs"))
+    added = TextAdded(item, field, whole(payload, index) or 0, delta)
+    logprobs = array(payload, "logprobs")
     return (added, LogprobsAdded(item, as_json(logprobs))) if logprobs else (added,)
 
 
 def _end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     field, index, name = _ENDS[type]
-    value = text(payload.get(name))
+    value = text(payload, name)
     if value is None:
         return (MalformedPayload(f"{type} without its {name}"),)
-    tool = text(payload.get("name")) if field == "arguments" else None
-    return (TextFinished(item, field, whole(payload.get(index)) or 0, value, tool),)
+    tool = text(payload, "name") if field == "arguments" else None
+    return (TextFinished(item, field, whole(payload, index) or 0, value, tool),)
 
 
 def _part_added(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     """Begin a part, mostly empty. Deltas add to a text that it has already, as they do in openai-python."""
-    part = object_(payload.get("part"))
+    part = object_(payload, "part")
     found = part_text(part)
     if found is None:
         return (unknown(part.get("type")),)
@@ -114,36 +114,36 @@ def _part_added(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
 
 
 def _part_done(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
-    found = part_text(object_(payload.get("part")))
+    found = part_text(object_(payload, "part"))
     if found is None:
         return ()  # told when it began
     return (TextFinished(item, found[0], _number_of_part(found[0], payload), found[1]),)
 
 
 def _number_of_part(field: Field, payload: Object) -> int:
-    return whole(payload.get("summary_index" if field == "summary" else "content_index")) or 0
+    return whole(payload, "summary_index" if field == "summary" else "content_index") or 0
 
 
 def _annotation(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
-    annotation = object_(payload.get("annotation"))
+    annotation = object_(payload, "annotation")
     return (AnnotationAdded(item, as_json(annotation)),) if annotation else ()
 
 
 def _printed(payload: Object) -> tuple[tuple[int, str], ...]:
     """Return the parts of a command's output and of its errors, which come in any order."""
-    command = whole(payload.get("command_index")) or 0
+    command = whole(payload, "command_index") or 0
     return (2 * command, "stdout"), (2 * command + 1, "stderr")
 
 
 def _shell_output(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
-    delta = object_(payload.get("delta"))
-    pieces = ((part, text(delta.get(stream))) for part, stream in _printed(payload))
+    delta = object_(payload, "delta")
+    pieces = ((part, text(delta, stream)) for part, stream in _printed(payload))
     return [TextAdded(item, "output", part, each) for part, each in pieces if each is not None]
 
 
 def _shell_output_end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
-    chunks = objects(payload.get("output"))
-    pieces = ((part, [text(each.get(stream)) or "" for each in chunks]) for part, stream in _printed(payload))
+    chunks = objects(payload, "output")
+    pieces = ((part, [text(each, stream) or "" for each in chunks]) for part, stream in _printed(payload))
     return [TextFinished(item, "output", part, "".join(each)) for part, each in pieces if each]
 
 

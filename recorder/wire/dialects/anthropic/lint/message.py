@@ -11,7 +11,7 @@ from recorder.lint.rule import Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.anthropic.lint.shapes import SHAPES
-from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, text
+from recorder.wire.dialects.json_values import Object, array, decoded, member, object_, objects, text
 
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal", "pause_turn")
 """The stop reasons with which a block may be incomplete."""
@@ -81,7 +81,7 @@ class ContentBlock:
         self.pos = pos
         self.index = index
         self.is_interleaved = False  # it went on after another one began
-        self._type = text(start.get("type"))
+        self._type = text(start, "type")
         self._start = start
         self._input: list[str] = []
         self._is_signed = bool(start.get("signature"))
@@ -92,11 +92,11 @@ class ContentBlock:
             yield "AN015", Hit(self.pos, shown(self._start))
         elif self._type not in _BLOCK_TYPES:
             yield "AN031", Hit(self.pos, f"a block of type {shown(self._type)}")
-        elif self._type in CALLS and not (text(self._start.get("id")) and text(self._start.get("name"))):
+        elif self._type in CALLS and not (text(self._start, "id") and text(self._start, "name")):
             yield "AN016", Hit(self.pos, shown(self._start))
 
     def add(self, pos: int, delta: object) -> Iterable[Fault]:
-        type = text(delta.get("type")) if isinstance(delta, dict) else None
+        type = text(delta, "type") if isinstance(delta, dict) else None
         if not isinstance(delta, dict) or not type:
             yield "AN017", Hit(pos, f"delta is {shown(delta)}")
             return
@@ -210,13 +210,13 @@ class MessageCheck:
             yield "AN005", Hit(pos)
             return
         self._has_start = True
-        message = object_(event.get("message"))
-        usage = object_(message.get("usage"))
-        self._tokens, self._reason = usage.get("output_tokens"), text(message.get("stop_reason"))
-        content = objects(message.get("content"))
+        message = object_(event, "message")
+        usage = object_(message, "usage")
+        self._tokens, self._reason = usage.get("output_tokens"), text(message, "stop_reason")
+        content = objects(message, "content")
         self._is_calling = any(each.get("type") == "tool_use" for each in content)
-        self._next = len(array(message.get("content")))  # what it says already, no event says again
-        lacking = [name for name in ("id", "model") if not text(message.get(name))]
+        self._next = len(array(message, "content"))  # what it says already, no event says again
+        lacking = [name for name in ("id", "model") if not text(message, name)]
         lacking += [] if isinstance(message.get("content"), list) else ["content"]
         lacking += [
             f"usage.{each}" for each in ("input_tokens", "output_tokens") if not is_whole_number(usage.get(each))
@@ -233,7 +233,7 @@ class MessageCheck:
         if index != self._next:
             yield "AN013", Hit(pos, f"index {index} in the place of {self._next}")
         self._next = index + 1
-        block = self._open[index] = ContentBlock(pos, index, object_(event.get("content_block")))
+        block = self._open[index] = ContentBlock(pos, index, object_(event, "content_block"))
         self._blocks.append(block)
         yield from block.begin()
 
@@ -274,7 +274,7 @@ class MessageCheck:
 
     def _message_delta(self, pos: int, event: Object) -> Iterable[Fault]:
         delta, usage = event.get("delta"), event.get("usage")
-        tokens, reason = object_(usage).get("output_tokens"), text(object_(delta).get("stop_reason"))
+        tokens, reason = member(usage, "output_tokens"), text(delta, "stop_reason")
         if not isinstance(delta, dict) or not is_whole_number(tokens):
             self._is_misshapen = True
             yield "AN010", Hit(pos, f"delta is {shown(delta)}, usage is {shown(usage)}")
@@ -299,8 +299,8 @@ class MessageCheck:
 
 
 def _error(frame: StreamBlock) -> Iterable[Fault]:
-    error = object_(object_(frame.payload).get("error"))
-    if not (text(error.get("type")) and text(error.get("message"))):
+    error = object_(frame.payload, "error")
+    if not (text(error, "type") and text(error, "message")):
         yield "AN025", Hit(frame.pos, shown(frame.payload))
 
 
@@ -309,7 +309,7 @@ def _misfits(frame: StreamBlock) -> Iterable[Fault]:
         if not _JUDGED.fullmatch(each.path):
             yield "AN029", Hit(frame.pos, misfit(each))
     payload = object_(frame.payload)
-    for usage in (object_(payload.get("message")).get("usage"), payload.get("usage")):
+    for usage in (member(payload, "message", "usage"), payload.get("usage")):
         for name, count in object_(usage).items():
             if is_whole_number(count) and not 0 <= count <= TOKENS_LIMIT:
                 yield "AN030", Hit(frame.pos, f"{name} is {count}")

@@ -15,7 +15,7 @@ from recorder.lint.rule import Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES
-from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects, text
+from recorder.wire.dialects.json_values import Object, array, decoded, member, object_, objects, text
 from recorder.wire.sse import BOM
 
 _COUNTS = (
@@ -66,7 +66,7 @@ class CandidateFaults:
 
     def feed(self, pos: int, candidate: Object) -> Iterable[Fault]:
         self._pos = pos
-        parts, reason = object_(candidate.get("content")).get("parts"), candidate.get("finishReason")
+        parts, reason = member(candidate, "content", "parts"), candidate.get("finishReason")
         if self.is_finished and any(map(_has_content, objects(parts))):
             yield "GE021", Hit(pos)
         for part in array(parts):
@@ -84,7 +84,7 @@ class CandidateFaults:
             yield from self._call(pos, call, bool(fields.get("thoughtSignature") or fields.get("thought_signature")))
 
     def _call(self, pos: int, call: Object, is_signed: bool) -> Iterable[Fault]:
-        if not text(call.get("name")) and not self._is_calling:
+        if not text(call, "name") and not self._is_calling:
             yield "GE013", Hit(pos, shown(call))
         if self._signs and not self._has_call and not is_signed:
             yield "GE015", Hit(pos, shown(call.get("name")))
@@ -162,7 +162,7 @@ class Chunks:
         for each in SHAPES.misfits(chunk, "generate_content_response"):
             if not _COUNTED.fullmatch(each.path):
                 yield _RULE_OF.get(each.path.rpartition(".")[2], "GE011"), Hit(pos, misfit(each))
-        if chunk == self._before and any(object_(each).get("finishReason") for each in array(candidates)):
+        if chunk == self._before and any(member(each, "finishReason") for each in array(candidates)):
             yield "GE023", Hit(pos)
         self._before = chunk
         self._is_blocked = self._is_blocked or bool(chunk.get("promptFeedback") or chunk.get("prompt_feedback"))
@@ -273,11 +273,11 @@ def _in_snake_case(chunk: Object) -> str:
     for name in _SNAKE:
         if name in chunk:
             return name
-    for candidate in array(chunk.get("candidates")):
+    for candidate in array(chunk, "candidates"):
         for name in _SNAKE:
             if name in object_(candidate):
                 return name
-        for part in array(object_(object_(candidate).get("content")).get("parts")):
+        for part in array(candidate, "content", "parts"):
             for name in _SNAKE_IN_PARTS:
                 if name in object_(part):
                     return name

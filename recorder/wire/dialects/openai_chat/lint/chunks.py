@@ -12,7 +12,7 @@ from itertools import chain
 from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamBlock, StreamView
-from recorder.wire.dialects.json_values import Object, array, decoded, object_, objects
+from recorder.wire.dialects.json_values import Object, array, decoded, member, object_, objects
 from recorder.wire.dialects.openai_chat.lint.shapes import SHAPES
 from recorder.wire.dialects.openai_chat.message import CALLING, CHUNK, WHOLE
 
@@ -83,7 +83,7 @@ class ToolCall:
     def _feed(self, pos: int, delta: Object) -> Iterable[Fault]:
         self._type = self._type or delta.get("type")
         self._is_judged = self._is_judged and self._type != "custom"  # whose input is any text
-        arguments = object_(delta.get("function")).get("arguments")
+        arguments = member(delta, "function", "arguments")
         if isinstance(arguments, str):
             self._arguments.append(arguments)
         elif arguments is not None:
@@ -112,7 +112,7 @@ class Choice:
         if self._reason and any(delta.get(name) for name in _CONTENT_FIELDS):
             yield "CH029", Hit(pos, shown(delta))
         self._has_call = self._has_call or bool(delta.get("tool_calls") or delta.get("function_call"))
-        for call in array(delta.get("tool_calls")):
+        for call in array(delta, "tool_calls"):
             yield from self._call(pos, object_(call))
         yield from self._list_entries(pos, delta)
         yield from self._finish(choice.get("finish_reason"))
@@ -215,7 +215,7 @@ class Chunks:
             yield from self._end_of_whole()
 
     def _end_of_whole(self) -> Iterable[Fault]:
-        tool_choice = object_(self._stream.request_json).get("tool_choice")
+        tool_choice = member(self._stream.request_json, "tool_choice")
         for choice in self._choices.values():
             yield from choice.end(isinstance(tool_choice, dict) or tool_choice == "required")
         if not self._done:
@@ -273,16 +273,16 @@ class Chunks:
         yield from self._choices[index].feed(frame.pos, fields, delta)
 
     def _note_usage(self, frame: StreamBlock, chunk: Object) -> None:
-        usage, choices = object_(chunk.get("usage")), chunk.get("choices")
+        usage, choices = object_(chunk, "usage"), chunk.get("choices")
         if usage:
             self._usages.append((frame.pos, usage, choices == []))
-        elif object_(chunk.get("x_groq")).get("usage"):
+        elif member(chunk, "x_groq", "usage"):
             self._elsewhere = "it stands in x_groq.usage"
         elif any(choice.get("usage") for choice in objects(choices)):
             self._elsewhere = "it stands in a choice"
 
     def _usage(self) -> Iterable[Fault]:
-        options = object_(object_(self._stream.request_json).get("stream_options"))
+        options = object_(self._stream.request_json, "stream_options")
         is_requested = options.get("include_usage") is True
         if not self._usages:
             if is_requested:
@@ -309,7 +309,7 @@ def _contradiction(usage: Object) -> str:
     if total != prompt + completion:
         return f"{prompt} + {completion} is not {total}"
     for whole, details, part in _PARTS:
-        count = object_(usage.get(details)).get(part)
+        count = member(usage, details, part)
         if is_whole_number(count) and count > usage[whole]:
             return f"{part} is {count}, of {usage[whole]}"
     return ""
@@ -323,7 +323,7 @@ def _error(frame: StreamBlock, payload: Object) -> Iterable[Fault]:
 
 def _is_filter_result(chunk: Object) -> bool:
     """Return whether a chunk is a result of Azure's content filter: openai-python ignores its empty `object`."""
-    return chunk.get("object") == "" and not any(object_(each.get("delta")) for each in objects(chunk.get("choices")))
+    return chunk.get("object") == "" and not any(object_(each, "delta") for each in objects(chunk, "choices"))
 
 
 def _filter_result(frame: StreamBlock, chunk: Object) -> Iterable[Fault]:
@@ -334,7 +334,7 @@ def _filter_result(frame: StreamBlock, chunk: Object) -> Iterable[Fault]:
 
 
 def _named(call: Object) -> object:
-    return object_(call.get("function")).get("name") or object_(call.get("custom")).get("name")
+    return member(call, "function", "name") or member(call, "custom", "name")
 
 
 def _is_json(source: str) -> bool:

@@ -27,7 +27,7 @@ class StreamEvent(NamedTuple):
     @property
     def response(self) -> Json:
         """The response of an event that carries one; else empty."""
-        return object_(self.payload.get("response"))
+        return object_(self.payload, "response")
 
     @property
     def error(self) -> Json:

@@ -61,7 +61,7 @@ def _lack(of: str, field: str, kind: type, json: Json) -> str:
 
 def _no_item_id(stream: StreamView) -> Iterable[Hit]:
     for each in stream_events(stream):
-        if each.type in OF_ITEMS and not text(each.payload.get("item_id")):
+        if each.type in OF_ITEMS and not text(each.payload, "item_id"):
             yield Hit(each.pos, each.type)
 
 

@@ -74,13 +74,13 @@ def _done_mark(stream: StreamView) -> Iterable[Hit]:
 
 
 def _no_id(stream: StreamView) -> Iterable[Hit]:
-    return (Hit(each.pos, each.type) for each in _carriers(stream) if not text(each.response.get("id")))
+    return (Hit(each.pos, each.type) for each in _carriers(stream) if not text(each.response, "id"))
 
 
 def _changes(stream: StreamView, field: str) -> Iterable[Hit]:
     first: dict[str, str] = stream.kept("first of the response", dict)
     for each in _carriers(stream):
-        value = text(each.response.get(field))
+        value = text(each.response, field)
         if value and value != first.setdefault(field, value):
             yield Hit(each.pos, f"{value}, first {first[field]}")
 

@@ -87,7 +87,7 @@ def _count(of: Any, name: str) -> int | None:
 
 def _mute_error(stream: StreamView) -> Iterable[Hit]:
     for each in events_of(stream, "error"):
-        if not text(each.error.get("message")):
+        if not text(each.error, "message"):
             yield Hit(each.pos, "no text `error.message`")
 
 
@@ -102,8 +102,8 @@ def _codeless_error(stream: StreamView) -> Iterable[Hit]:
 
 def _mute_failure(stream: StreamView) -> Iterable[Hit]:
     for each in events_of(stream, "response.failed"):
-        error = object_(each.response.get("error"))
-        lacking = [name for name in ("code", "message") if not text(error.get(name))]
+        error = object_(each.response, "error")
+        lacking = [name for name in ("code", "message") if not text(error, name)]
         if each.response and lacking:
             yield Hit(each.pos, f"no text {' and '.join(f'`response.error.{name}`' for name in lacking)}")
 
@@ -116,7 +116,7 @@ def _lonely_error(stream: StreamView) -> Iterable[Hit]:
 
 def _no_reason(stream: StreamView) -> Iterable[Hit]:
     for each in events_of(stream, "response.incomplete"):
-        if not text(object_(each.response.get("incomplete_details")).get("reason")):
+        if not text(each.response, "incomplete_details", "reason"):
             yield Hit(each.pos)
 
 

@@ -60,12 +60,12 @@ class ItemText:
     def of(self, item: Json) -> str | None:
         """Return the text in an item; `None` if the item has none."""
         if not self.family.of:
-            return text(item.get(self.family.field))
+            return text(item, self.family.field)
         parts = item.get(self.family.of)
         if not isinstance(parts, list):
             return None
         part = parts[self.number] if 0 <= self.number < len(parts) else {}
-        return text(part.get(self.family.field)) or "" if isinstance(part, dict) else None
+        return text(part, self.family.field) or "" if isinstance(part, dict) else None
 
 
 class ItemPart:
@@ -80,8 +80,8 @@ class OutputItem:
 
     def __init__(self, index: int, pos: int, json: Json, *, is_announced: bool) -> None:
         self.index, self.pos, self.is_announced = index, pos, is_announced
-        self.type = text(json.get("type")) or "item"
-        self.id = text(json.get("id"))
+        self.type = text(json, "type") or "item"
+        self.id = text(json, "id")
         self.added = json
         self.done: Json | None = None
         self.done_pos: int | None = None
@@ -122,10 +122,10 @@ class ItemWalk:
                 self._hit("RS031", each.pos, f"output_index {index}")
             return
         self._next(index, each.pos)
-        self.items[index] = OutputItem(index, each.pos, object_(each.payload.get("item")), is_announced=True)
+        self.items[index] = OutputItem(index, each.pos, object_(each.payload, "item"), is_announced=True)
 
     def on_done(self, each: StreamEvent) -> None:
-        item, json = self._item(each), object_(each.payload.get("item"))
+        item, json = self._item(each), object_(each.payload, "item")
         if item.done is not None:
             self._hit("RS033", each.pos, f"{each.type} again, output_index {item.index}")
             return
@@ -135,12 +135,12 @@ class ItemWalk:
         self._last_done = max(self._last_done, item.index)
         if item.is_announced:
             self._identity(each.pos, item, json)
-        if text(json.get("status")) in _UNFINISHED:
+        if text(json, "status") in _UNFINISHED:
             self._hit("RS048", each.pos, f"{item.type} {item.index}: {json['status']}")
 
     def _identity(self, pos: int, item: OutputItem, done: Json) -> None:
         """Check that an item is done as it was added: by its id (if it had none, that of its events), type and call."""
-        added_id, now, is_nameless = text(item.added.get("id")), text(done.get("id")), item.type in NAMELESS
+        added_id, now, is_nameless = text(item.added, "id"), text(done, "id"), item.type in NAMELESS
         if (now != item.id or now != added_id) and not (added_id is None and is_nameless and item.id in (None, now)):
             self._hit("RS025", pos, f"{item.type} {item.index}: {now}, first {added_id}")
         elif now is None and not is_nameless:
@@ -158,16 +158,14 @@ class ItemWalk:
         if (of, number) in item.parts or number != count:
             item.has_places = False
             self._hit("RS039", each.pos, f"{_INDEX[of]} {number} of {item.type} {item.index}, where {count} is next")
-        item.parts.setdefault(
-            (of, number), ItemPart(each.pos, text(object_(each.payload.get("part")).get("type")), is_announced=True)
-        )
+        item.parts.setdefault((of, number), ItemPart(each.pos, text(each.payload, "part", "type"), is_announced=True))
 
     def on_part_done(self, each: StreamEvent) -> None:
         of = _PARTS[each.type.removesuffix(".done")]
         item, number = self.of_item(each), _number(each.payload, _INDEX[of])
         part = item.parts.setdefault((of, number), ItemPart(each.pos, is_announced=False))
         part.is_closed = True
-        json = object_(each.payload.get("part"))
+        json = object_(each.payload, "part")
         for item_text in item.texts.values():
             if item_text.family.of == of and item_text.number == number and item_text.family.field in json:
                 item_text.in_part, item_text.part_pos = text(json[item_text.family.field]), each.pos
@@ -176,11 +174,11 @@ class ItemWalk:
         item, item_text = self._item_text(each, ".delta")
         if item_text.done is not None and item.done is None:
             self._hit("RS038", each.pos, f"{each.type} after its .done")
-        item_text.pieces.append(text(each.payload.get("delta")) or "")
+        item_text.pieces.append(text(each.payload, "delta") or "")
 
     def on_text_done(self, each: StreamEvent) -> None:
         _, item_text = self._item_text(each, ".done")
-        item_text.done, item_text.done_pos = text(each.payload.get(item_text.family.field)) or "", each.pos
+        item_text.done, item_text.done_pos = text(each.payload, item_text.family.field) or "", each.pos
 
     def _item_text(self, each: StreamEvent, step: str) -> tuple[OutputItem, ItemText]:
         name = each.type.removesuffix(step)
@@ -215,7 +213,7 @@ class ItemWalk:
     def of_item(self, each: StreamEvent) -> OutputItem:
         """Return the item of an event, which must be open."""
         item = self._item(each)
-        named = text(each.payload.get("item_id"))
+        named = text(each.payload, "item_id")
         if item.done is not None:
             self._hit("RS033", each.pos, f"{each.type}, output_index {item.index}")
         elif named is not None:
@@ -230,9 +228,7 @@ class ItemWalk:
         if item is None:
             self._hit("RS030", each.pos, f"{each.type}, output_index {index}")
             self._next(index, each.pos)
-            item = self.items[index] = OutputItem(
-                index, each.pos, object_(each.payload.get("item")), is_announced=False
-            )
+            item = self.items[index] = OutputItem(index, each.pos, object_(each.payload, "item"), is_announced=False)
         return item
 
     def _index(self, each: StreamEvent) -> int:
@@ -264,7 +260,7 @@ def walk(stream: StreamView) -> ItemWalk:
 def changes(before: Json, after: Json) -> Iterable[tuple[str, str, str]]:
     """Yield the names of an item in which two events differ."""
     for field in ("type", "call_id", "name"):
-        was, now = text(before.get(field)), text(after.get(field))
+        was, now = text(before, field), text(after, field)
         if was is not None and now is not None and was != now:
             yield field, was, now
 
