@@ -20,7 +20,7 @@ import msgspec
 
 from recorder.model.facts import RepeatedCall, RequestFacts, RequestParameters, ToolResult
 from recorder.wire.dialects.canonical import cache_marks, call_place, lifetime, request_digest, sized_texts, sized_tools
-from recorder.wire.dialects.json_values import Object, array, flag, objects, text
+from recorder.wire.dialects.json_values import Object, array, flag, names, objects, text
 from recorder.wire.dialects.user_text import instructions, last_words
 
 Role = Literal["system", "user", "assistant", "tool", "unknown"]
@@ -47,7 +47,7 @@ Kind = Literal[
     "other",  # an item that is none of these
 ]
 
-WORDS = frozenset({"text", "refusal", "image", "audio", "video", "file", "search_result", "task", "unknown"})
+WORDS = names("text refusal image audio video file search_result task unknown")
 """The kinds of what somebody says or shows: a message has one of them, at least."""
 
 

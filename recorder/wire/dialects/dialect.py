@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -49,9 +48,28 @@ class RequestNoise(msgspec.Struct, frozen=True):
     reason: str
 
 
-def below(places: Iterable[str], *names: str) -> tuple[str, ...]:
-    """Return the paths of members at each of some places, whose paths end with a dot."""
-    return tuple(map("".join, product(places, names)))
+def paths(names: str, **places: Iterable[str]) -> tuple[str, ...]:
+    """Return the paths of a text; `place>id` is the member `id` at each of the places of that name.
+
+    The paths of places end with a dot.
+    """
+    found: list[str] = []
+    for path in names.split():
+        place, is_below, name = path.rpartition(">")
+        found += [before + name for before in places[place]] if is_below else [name]
+    return tuple(found)
+
+
+def noise_fields(table: str, **places: Iterable[str]) -> tuple[NoiseField, ...]:
+    """Return the fields of a table: in a line the kind, the paths and the reason.
+
+    A line that begins with a space continues the one before.
+    """
+    found = []
+    for line in table.strip().replace("\n ", " ").splitlines():
+        kind, names, reason = line.split(" | ")
+        found.append(NoiseField(msgspec.convert(kind, Noise), paths(names, **places), reason))
+    return tuple(found)
 
 
 class ResponseFields(msgspec.Struct, frozen=True):

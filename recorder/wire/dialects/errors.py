@@ -21,10 +21,11 @@ from recorder.wire.dialects.keys import ERROR
 TEXT_LIMIT = 2_000
 """Characters of a message that was made from a page or from JSON of unknown shape: it is for a person to read."""
 
-_MESSAGES = (
-    *("message", "msg", "detail", "details", "error_message", "errorMessage", "error_msg", "err_msg"),
-    *("error_description", "description", "status_msg", "faultstring", "reason", "title", "Message"),
-)
+_TELLING = """
+    message msg detail details error_message errorMessage error_msg err_msg
+    error_description description status_msg faultstring reason title Message
+"""
+_MESSAGES = _TELLING.split()
 """Members of an error that say what is wrong, the most telling first."""
 
 _OWN = ("error_message", "errorMessage", "error_msg", "err_msg")

@@ -14,6 +14,12 @@ Object = Mapping[str, Any]
 
 BIGINT = 2**63
 
+
+def names(words: str) -> frozenset[str]:
+    """Return the names of a text, with spaces between."""
+    return frozenset(words.split())
+
+
 NESTING_LIMIT = 256
 """How deep JSON is read. Real payloads have under 30 levels; without a limit, decoders give up by what is left of the
 stack, somewhere under 1,000 levels and elsewhere in the program at another one."""

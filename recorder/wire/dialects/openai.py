@@ -8,7 +8,7 @@ from typing import Any
 from recorder.model.facts import RequestParameters
 from recorder.wire.dialects.canonical import first_text, lifetime
 from recorder.wire.dialects.conversation import Role, Tool
-from recorder.wire.dialects.json_values import Object, flag, fraction, member, object_, text, whole
+from recorder.wire.dialects.json_values import Object, flag, fraction, member, names, object_, text, whole
 from recorder.wire.dialects.prompt import CachePolicy
 
 _ERRORS: Mapping[int, tuple[str, str | None]] = {
@@ -70,9 +70,7 @@ ROLES: Mapping[str, Role] = {
     "function": "tool",
 }
 
-NOT_OF_ANSWER = frozenset(
-    {"stream", "stream_options", "metadata", "client_metadata", "user", "safety_identifier", "prompt_cache_key"}
-)
+NOT_OF_ANSWER = names("stream stream_options metadata client_metadata user safety_identifier prompt_cache_key")
 """Members that decide nothing of an answer, and may differ when the same is sent again."""
 
 _MODES = {True: "enabled", False: "disabled"}

@@ -13,9 +13,9 @@ from typing import Any
 
 from recorder.model.facts import Fact, ResponseStarted, Usage, UsageReported
 from recorder.wire.dialects.decoder import JsonDecoder, failed
-from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestPlaces, ResponseFields
+from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
 from recorder.wire.dialects.json_values import Object, as_json, object_, text, whole
-from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
+from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.usage_report import COUNTS, Paths, ReportedCost, counts_at, details_at, first_count
 
 
@@ -83,17 +83,14 @@ def _report(usage: Object) -> UsageReported | None:
     return UsageReported(Usage(**counts), as_json(usage), details_at(usage, _DETAILS, ReportedCost()))
 
 
-_LAST = frozenset(
-    {
-        *(DONE, "done"),
-        *("message-end", "stream-end"),  # Cohere
-        *("interaction.complete", "interaction.completed"),  # Gemini Interactions
-        *(f"thread.run.{end}" for end in ("completed", "failed", "cancelled", "expired", "incomplete")),  # Assistants
-        *("transcript.text.done", "speech.audio.done"),  # OpenAI
-    }
-)
-
-_STEPS = ("step_details", "delta.step_details")
+# Of any server, of Cohere, of Gemini Interactions, of Assistants, of OpenAI.
+_LAST = """
+    [DONE] done
+    message-end stream-end
+    interaction.complete interaction.completed
+    thread.run.completed thread.run.failed thread.run.cancelled thread.run.expired thread.run.incomplete
+    transcript.text.done speech.audio.done
+"""
 
 DIALECT = Dialect(
     name="other",
@@ -101,32 +98,27 @@ DIALECT = Dialect(
     keys=KeyExtractor(_TypedEvent, _name, event_line_first=True),
     decoder=OtherDecoder,
     terminal={ERROR: "failed"},
-    last_types=_LAST,
+    last_types=frozenset(_LAST.split()),
     needs_terminal=False,
     places=RequestPlaces(
-        of_model=(
-            *("additional_messages", "message", "chat_history", "preamble", "documents", "texts", "query"),
-            *("schema", "json_schema", "properties", "description", "title", "text", "arguments"),
+        of_model=paths(
+            """
+            additional_messages message chat_history preamble documents texts query
+            schema json_schema properties description title text arguments
+            """
         )
     ),
     fields=ResponseFields(
-        noise=(
-            NoiseField("id", ("id", "event_id", "interaction.id"), "made anew for each object of a stream"),
-            NoiseField("id", ("run_id", "thread_id"), "of one run, of one conversation with an assistant"),
-            NoiseField(
-                "id",
-                (
-                    *(f"{step}.tool_calls.*.id" for step in _STEPS),
-                    *(f"{step}.message_creation.message_id" for step in _STEPS),
-                    "delta.message.tool_calls.id",
-                ),
-                "made anew for each call and message",
-            ),
-            NoiseField(
-                "time",
-                ("created", "created_at", "completed_at", "started_at", "expires_at", "interaction.created"),
-                "when something was made, begun, complete, and will be forgotten",
-            ),
+        noise=noise_fields(
+            """
+id | id event_id interaction.id | made anew for each object of a stream
+id | run_id thread_id | of one run, of one conversation with an assistant
+id | step>tool_calls.*.id step>message_creation.message_id delta.message.tool_calls.id
+ | made anew for each call and message
+time | created created_at completed_at started_at expires_at interaction.created
+ | when something was made, begun, complete, and will be forgotten
+""",
+            step=("step_details.", "delta.step_details."),
         )
     ),
 )

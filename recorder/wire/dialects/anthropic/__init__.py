@@ -13,7 +13,8 @@ import msgspec
 
 from recorder.wire.dialects.anthropic.conversation import BILLING, CONTINUATION, AnthropicConversation
 from recorder.wire.dialects.anthropic.decoder import MessagesDecoder
-from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestPlaces, ResponseFields, below
+from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.json_values import names
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat, PromptPart
 
@@ -50,10 +51,7 @@ def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}}
 
 
-_EVENTS = frozenset(
-    {"message_start", "message_delta", "message_stop"}
-    | {"content_block_start", "content_block_delta", "content_block_stop"}
-)
+_EVENTS = names("message_start message_delta message_stop content_block_start content_block_delta content_block_stop")
 
 
 def is_event(payload: Mapping[str, Any]) -> bool:
@@ -67,7 +65,6 @@ def speaks(payload: Mapping[str, Any]) -> bool:
 
 
 _MESSAGES = ("", "message.")
-_PLACES = (*_MESSAGES, "delta.")
 _BLOCKS = ("content_block.", "content.*.")
 _TEXT = (b'[{"type":"text","text":', b"}]")
 
@@ -123,28 +120,37 @@ DIALECT = Dialect(
         reach=20,  # "the system checks at most 20 positions per breakpoint"
     ),
     fields=ResponseFields(
-        texts=(
-            *("delta.text", "delta.thinking", "delta.partial_json", "delta.content", "delta.stop_details.explanation"),
-            *below(_BLOCKS, "text", "thinking", "name", "input", "content"),
+        texts=paths(
+            """
+            delta.text delta.thinking delta.partial_json delta.content delta.stop_details.explanation
+            block>text block>thinking block>name block>input block>content
+            """,
+            block=_BLOCKS,
         ),
         usage=("message.usage", "usage"),
-        noise=(
-            NoiseField("id", below(_MESSAGES, "id"), "made anew for each message"),
-            NoiseField("id", ("request_id",), "made anew for each request"),
-            NoiseField("id", below(_BLOCKS, "id"), "made anew for each call"),
-            NoiseField("id", below(_BLOCKS, "tool_use_id"), "names a call of this message"),
-            NoiseField("id", below(_PLACES, "container.id"), "of the sandbox that a tool ran in"),
-            NoiseField("time", below(_PLACES, "container.expires_at"), "when it will be forgotten"),
+        noise=noise_fields(
+            """
+id | message>id | made anew for each message
+id | request_id | made anew for each request
+id | block>id | made anew for each call
+id | block>tool_use_id | names a call of this message
+id | place>container.id | of the sandbox that a tool ran in
+time | place>container.expires_at | when it will be forgotten
+""",
+            message=_MESSAGES,
+            block=_BLOCKS,
+            place=(*_MESSAGES, "delta."),
         ),
         ciphertexts={"signature": "of a thought"},
         ciphertext_block="redacted_thinking",
     ),
     places=RequestPlaces(
         credentials=("mcp_servers.*.authorization_token",),
-        of_model=(
-            *("messages", "system", "prompt"),
-            *("tools.*.description", "tools.*.input_schema", "tools.*.input_examples"),
-            *("content", "content_block", "delta", "message"),
+        of_model=paths(
+            """
+            messages system prompt tools.*.description tools.*.input_schema tools.*.input_examples
+            content content_block delta message
+            """
         ),
     ),
     profiles=("anthropic",),

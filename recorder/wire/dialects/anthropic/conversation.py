@@ -37,6 +37,7 @@ from recorder.wire.dialects.json_values import (
     flag,
     fraction,
     member,
+    names,
     object_,
     objects,
     request_object,
@@ -69,7 +70,7 @@ class AnthropicConversation(Conversation):
     """A request to create a message, or to count its tokens."""
 
     marks = ("cache_control",)
-    not_of_answer = frozenset({"model", "system", "tools", "stream", "metadata"})
+    not_of_answer = names("model system tools stream metadata")
 
     @cached_property
     def model(self) -> str | None:

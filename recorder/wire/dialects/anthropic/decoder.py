@@ -34,7 +34,7 @@ from recorder.model.facts import (
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
 from recorder.wire.dialects.decoder import DOCUMENT, Common, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.errors import NoVendorError, envelope_error
-from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, whole
+from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, text, whole
 from recorder.wire.dialects.keys import ERROR, Whole
 from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import (
@@ -72,15 +72,15 @@ class _BlockDelta(NoVendorError):
 
 _decode_delta = msgspec.json.Decoder(_BlockDelta).decode
 
-_ABOUT = frozenset(
-    (
-        *("type", "id", "index", "role", "model", "usage", "error", "caller", "container"),
-        *("provider", "input"),  # what a call begins with comes at its end, unless input is streamed
-        *("signature", "encrypted_content", "encrypted_index", "data", "media_type", "category"),
-        *("stop_reason", "stop_sequence", "fallback_credit_token", "page_age", "cache_control"),
-    )
+_ABOUT = names(
+    """
+    type id index role model usage error caller container provider input
+    signature encrypted_content encrypted_index data media_type category
+    stop_reason stop_sequence fallback_credit_token page_age cache_control
+    """
 )
-"""Members of blocks and of their deltas that are not content."""
+"""Members of blocks and of their deltas that are not content. The input that a call begins with comes
+at its end, unless it is streamed."""
 
 _FIELDS: Mapping[type, Field] = {_TextDelta: "text", _ThinkingDelta: "reasoning", _InputDelta: "arguments"}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestNoise, RequestPlaces, ResponseFields, below
+from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
 from recorder.wire.dialects.gemini.candidate import STEPS
 from recorder.wire.dialects.gemini.conversation import GeminiConversation
 from recorder.wire.dialects.gemini.decoder import RESPONSE, GeminiDecoder
@@ -90,13 +90,8 @@ def _is_last(chunks: Sequence[Object]) -> bool:
     )
 
 
-_PART = ("text", "functionCall.name", "functionCall.args", "executableCode.code", "toolCall.toolType", "toolCall.args")
 _CHUNKS = ("", "response.", "*.")  # plain, of Code Assist, and the array that a stream is without `alt=sse`
-_PARTS = below(_CHUNKS, "candidates.*.content.parts.*.")
-_CALLS = (
-    *("functionCall.id", "functionResponse.id", "executableCode.id", "codeExecutionResult.id"),
-    *("toolCall.id", "toolResponse.id"),
-)
+_PARTS = tuple(f"{chunk}candidates.*.content.parts.*." for chunk in _CHUNKS)
 
 DIALECT = Dialect(
     name="gemini",
@@ -139,28 +134,38 @@ DIALECT = Dialect(
         omits_zero=True,  # proto3
     ),
     fields=ResponseFields(
-        texts=below(("candidates.*.content.parts.*.", "response.candidates.*.content.parts.*."), *_PART),
+        texts=paths(
+            "part>text part>functionCall.name part>functionCall.args part>executableCode.code part>toolCall.toolType"
+            " part>toolCall.args",
+            part=_PARTS[:2],
+        ),
         usage=("usageMetadata", "response.usageMetadata"),
-        noise=(
-            NoiseField("id", (*below(_CHUNKS, "responseId"), "traceId"), "made anew for each response"),
-            NoiseField(
-                "id", below(below(_CHUNKS, "candidates.*.content.parts.*."), *_CALLS), "made anew for each call"
-            ),
-            NoiseField("time", below(_CHUNKS, "createTime"), "when a response was made"),
+        noise=noise_fields(
+            """
+id | chunk>responseId traceId | made anew for each response
+id | part>functionCall.id part>functionResponse.id part>executableCode.id part>codeExecutionResult.id part>toolCall.id
+ part>toolResponse.id | made anew for each call
+time | chunk>createTime | when a response was made
+""",
+            chunk=_CHUNKS,
+            part=_PARTS,
         ),
         ciphertexts={"thoughtSignature": "of a thought", "thought_signature": "of a thought"},
     ),
     places=RequestPlaces(
-        credentials=(  # of what a tool of Vertex AI reads
-            *("apiKeyConfig.apiKeyString", "api_key_config.api_key_string", "apiKeyConfig.apiKeySecret"),
-            *("oauthConfig.accessToken", "oauth_config.access_token", "oidcConfig.idToken", "oidc_config.id_token"),
+        credentials=paths(  # of what a tool of Vertex AI reads
+            """
+            apiKeyConfig.apiKeyString api_key_config.api_key_string apiKeyConfig.apiKeySecret
+            oauthConfig.accessToken oauth_config.access_token oidcConfig.idToken oidc_config.id_token
+            """
         ),
-        of_model=(
-            *("contents", "content", "parts", "systemInstruction", "system_instruction"),
-            *("functionDeclarations", "function_declarations"),
-            *("responseSchema", "response_schema", "responseJsonSchema", "response_json_schema"),
-            *("clientContent", "client_content", "realtimeInput", "realtime_input", "toolResponse", "tool_response"),
-            *("candidates", "serverContent"),
+        of_model=paths(
+            """
+            contents content parts systemInstruction system_instruction functionDeclarations function_declarations
+            responseSchema response_schema responseJsonSchema response_json_schema
+            clientContent client_content realtimeInput realtime_input toolResponse tool_response
+            candidates serverContent
+            """
         ),
     ),
     request_noise=(RequestNoise("parameters", "key", "key", "a key of the Gemini API"),),

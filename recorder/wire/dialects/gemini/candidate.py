@@ -28,32 +28,35 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.decoder import unknown
 from recorder.wire.dialects.gemini.arguments import Arguments
-from recorder.wire.dialects.json_values import Object, array, as_json, member, object_, objects, text, text_or_json
+from recorder.wire.dialects.json_values import (
+    Object,
+    array,
+    as_json,
+    member,
+    names,
+    object_,
+    objects,
+    text,
+    text_or_json,
+)
 from recorder.wire.dialects.media import medium, without_bytes
 
 SIGNATURE = "thoughtSignature"
 
-_ABOUT = {
-    *("thought", SIGNATURE, "partMetadata", "videoMetadata", "mediaResolution", "mediaProcessing"),
-    *("audioTranscription", "speechMetadata"),
-}
+_ABOUT = names(
+    """
+    thought thoughtSignature partMetadata videoMetadata mediaResolution mediaProcessing
+    audioTranscription speechMetadata
+    """
+)
 """Fields of a part that say something of it and are not what it is."""
 
-NO_CONTENT = frozenset(
-    (
-        *_ABOUT,
-        *("role", "id", "index", "language", "mimeType", "data", "displayName", "outcome", "jsonPath"),
-        *(
-            "nullValue",
-            "toolType",
-            "finishReason",
-            "finishMessage",
-            "safetyRatings",
-            "citationMetadata",
-            "groundingMetadata",
-        ),
-        *("urlContextMetadata", "groundingAttributions", "logprobsResult", "avgLogprobs", "tokenCount"),
-    )
+NO_CONTENT = _ABOUT | names(
+    """
+    role id index language mimeType data displayName outcome jsonPath nullValue toolType
+    finishReason finishMessage safetyRatings citationMetadata groundingMetadata
+    urlContextMetadata groundingAttributions logprobsResult avgLogprobs tokenCount
+    """
 )
 """Members of a candidate and of its parts that are not content."""
 

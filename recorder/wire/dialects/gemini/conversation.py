@@ -17,7 +17,7 @@ from recorder.model.facts import RepeatedCall, RequestParameters, ToolResult
 from recorder.wire.dialects.canonical import call_place, first_text
 from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Role, Tool, image_part
 from recorder.wire.dialects.gemini.candidate import function_response
-from recorder.wire.dialects.json_values import Object, array, flag, fraction, object_, objects, text, whole
+from recorder.wire.dialects.json_values import Object, array, flag, fraction, names, object_, objects, text, whole
 
 _MODEL = re.compile(r"([^/:]+)(?::|%3[Aa])(\w+)$")
 _NAMED = re.compile(r"([^/]+):\w+$")
@@ -50,7 +50,7 @@ _FORMATS = {"text/plain": "text", "application/json": "json_object"}
 class GeminiConversation(Conversation):
     """A request to generate content, or to count its tokens."""
 
-    not_of_answer = frozenset({"model", "systemInstruction", "system_instruction", "tools", "session_id", "labels"})
+    not_of_answer = names("model systemInstruction system_instruction tools session_id labels")
     """The last two name the session of the Gemini CLI and the account's own labels."""
 
     joins_texts = True

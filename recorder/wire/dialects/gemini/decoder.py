@@ -33,6 +33,7 @@ from recorder.wire.dialects.json_values import (
     Object,
     as_json,
     member,
+    names,
     object_,
     objects,
     objects_in,
@@ -114,12 +115,14 @@ _OF_ANOTHER_API = {name: paths for name, paths in COUNTS.items() if name != "rea
 
 _NO_DETAILS = UsageDetails()
 
-_ELSEWHERE = {
-    ERROR,  # null, or empty
-    *("usageMetadata", "promptFeedback", "responseId", "modelVersion", "createTime", "modelStatus", "traceId"),
-    *("totalTokens", "promptTokensDetails", "cachedContentTokenCount", "totalBillableCharacters"),  # of countTokens
-}
-"""Fields of a chunk without candidates that are known."""
+_ELSEWHERE = names(
+    """
+    error usageMetadata promptFeedback responseId modelVersion createTime modelStatus traceId
+    totalTokens promptTokensDetails cachedContentTokenCount totalBillableCharacters
+    """
+)
+"""Fields of a chunk without candidates that are known: an error that is null or empty, and those of
+`countTokens`."""
 
 
 class GeminiDecoder(JsonDecoder):

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.wire.dialects.dialect import Dialect, NoiseField, RequestPlaces, ResponseFields, below
+from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
 from recorder.wire.dialects.json_values import Object, objects, objects_in
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, MARKS, SUSPECTS, error_body
@@ -59,13 +59,6 @@ def _is_last(chunks: Sequence[Object]) -> bool:
 
 
 _CHOICES = ("choices.*.delta.", "choices.*.message.")
-_TEXTS = (
-    *("content", "content.*.text", "content.*.thinking.*.text", "refusal", "reasoning", "reasoning_content"),
-    *("reasoning_text", "thinking", "cot_summary", "thinking_blocks.*.thinking"),
-    *("reasoning_details.*.text", "reasoning_details.*.summary"),
-    *("tool_calls.*.function.arguments", "tool_calls.*.function.name", "function_call.arguments", "function_call.name"),
-)
-_SECONDS = ("queue_time", "prompt_time", "completion_time", "total_time")
 
 DIALECT = Dialect(
     name="openai-chat",
@@ -95,37 +88,50 @@ DIALECT = Dialect(
     ),
     cache=CACHE,
     fields=ResponseFields(
-        texts=(*below(_CHOICES, *_TEXTS), "choices.*.text"),
+        texts=paths(
+            """
+            choice>content choice>content.*.text choice>content.*.thinking.*.text choice>refusal
+            choice>reasoning choice>reasoning_content choice>reasoning_text choice>thinking choice>cot_summary
+            choice>thinking_blocks.*.thinking choice>reasoning_details.*.text choice>reasoning_details.*.summary
+            choice>tool_calls.*.function.arguments choice>tool_calls.*.function.name
+            choice>function_call.arguments choice>function_call.name choices.*.text
+            """,
+            choice=_CHOICES,
+        ),
         usage=("usage", "x_groq.usage"),
-        noise=(
-            NoiseField("id", ("id", "x_groq.id", "request_id"), "made anew for each completion"),
-            NoiseField("id", below(_CHOICES, "tool_calls.*.id"), "made anew for each call"),
-            NoiseField("id", below(_CHOICES, "audio.id", "reasoning_details.*.id"), "made anew for each part"),
-            NoiseField(
-                "id",
-                below(_CHOICES, "provider_metadata.openai.responseId"),
-                "a gateway tells the id of what it stands for",
-            ),
-            NoiseField("time", ("created",), "when a completion was made"),
-            NoiseField("time", below(_CHOICES, "audio.expires_at"), "when something will be forgotten"),
-            NoiseField("time", below(("usage.", "x_groq.usage."), *_SECONDS), "Groq reports seconds among the tokens"),
-            NoiseField("time", below(("time_info.",), "created", *_SECONDS), "Cerebras reports seconds"),
-            NoiseField("made", ("system_fingerprint",), "names the machines that answered"),
-            NoiseField("padding", ("obfuscation",), "hides from a listener how long a delta is"),
-            NoiseField("padding", ("p",), "the same at Mistral"),
+        noise=noise_fields(
+            """
+id | id x_groq.id request_id | made anew for each completion
+id | choice>tool_calls.*.id | made anew for each call
+id | choice>audio.id choice>reasoning_details.*.id | made anew for each part
+id | choice>provider_metadata.openai.responseId | a gateway tells the id of what it stands for
+time | created | when a completion was made
+time | choice>audio.expires_at | when something will be forgotten
+time | usage>queue_time usage>prompt_time usage>completion_time usage>total_time
+ | Groq reports seconds among the tokens
+time | time_info.created time_info.queue_time time_info.prompt_time time_info.completion_time time_info.total_time
+ | Cerebras reports seconds
+made | system_fingerprint | names the machines that answered
+padding | obfuscation | hides from a listener how long a delta is
+padding | p | the same at Mistral
+""",
+            choice=_CHOICES,
+            usage=("usage.", "x_groq.usage."),
         ),
     ),
     places=RequestPlaces(
-        credentials=(  # of Azure's "On Your Data", in both of its spellings
-            *("data_sources.*.parameters.key", "data_sources.*.parameters.authentication.key"),
-            *("dataSources.*.parameters.key", "dataSources.*.parameters.authentication.key"),
-            "data_sources.*.parameters.embedding_dependency.authentication.key",
-            "dataSources.*.parameters.embeddingDependency.authentication.key",
+        credentials=paths(  # of Azure's "On Your Data", in both of its spellings
+            """
+            source>key source>authentication.key data_sources.*.parameters.embedding_dependency.authentication.key
+            dataSources.*.parameters.embeddingDependency.authentication.key
+            """,
+            source=("data_sources.*.parameters.", "dataSources.*.parameters."),
         ),
-        of_model=(
-            *("messages", "prompt", "suffix", "prediction", "response_format", "functions", "function"),
-            *("role_information", "roleInformation"),
-            "choices",
+        of_model=paths(
+            """
+            messages prompt suffix prediction response_format functions function role_information roleInformation
+            choices
+            """
         ),
     ),
     profiles=("chat",),

@@ -16,11 +16,11 @@ import msgspec
 from recorder.wire.dialects.dialect import (
     Dialect,
     MessageIds,
-    NoiseField,
     RequestPlaces,
     ResponseFields,
     WebSocketFormat,
-    below,
+    noise_fields,
+    paths,
 )
 from recorder.wire.dialects.json_values import UNUSUAL
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
@@ -88,10 +88,6 @@ def speaks(payload: Mapping[str, Any]) -> bool:
 
 _RESPONSES = ("", "response.")  # a document, and events that hold one
 _ITEMS = ("item.", "output.*.", "response.output.*.")
-_OF_ITEMS = (
-    *("content.*.text", "content.*.refusal", "summary.*.text", "arguments", "input", "code", "name"),
-    *("action", "operation", "actions"),  # what tools of the provider are called with: objects
-)
 
 DIALECT = Dialect(
     name="openai-responses",
@@ -127,32 +123,33 @@ DIALECT = Dialect(
     ),
     cache=CACHE,
     fields=ResponseFields(
-        texts=(
-            *("delta", "text", "refusal", "arguments", "input", "code", "name", "part.text", "part.refusal"),
-            *below(_ITEMS, *_OF_ITEMS),
+        texts=paths(
+            """
+            delta text refusal arguments input code name part.text part.refusal
+            item>content.*.text item>content.*.refusal item>summary.*.text item>arguments item>input item>code item>name
+            item>action item>operation item>actions
+            """,  # the last line: what tools of the provider are called with, objects
+            item=_ITEMS,
         ),
-        arguments=below(_ITEMS, "queries", "prompt", "revised_prompt"),
+        arguments=paths("item>queries item>prompt item>revised_prompt", item=_ITEMS),
         usage=("response.usage", "usage"),
-        noise=(
-            NoiseField("id", below(_RESPONSES, "id", "previous_response_id"), "made anew for each response"),
-            NoiseField("id", below(_RESPONSES, "conversation.id"), "made anew for each conversation"),
-            NoiseField("id", ("response_id",), "made anew for each response"),
-            NoiseField("id", below(_ITEMS, "id"), "made anew for each item"),
-            NoiseField("id", ("item_id", *below(_ITEMS, "approval_request_id")), "names an item of this response"),
-            NoiseField("id", below(_ITEMS, "call_id"), "names a call of this response"),
-            NoiseField(
-                "id",
-                (
-                    *below(_ITEMS, "container_id", "environment.container_id", "content.*.annotations.*.container_id"),
-                    *("annotation.container_id", "part.annotations.*.container_id"),
-                    *below(_RESPONSES, "tools.*.environment.container_id"),
-                ),
-                "of the sandbox that a tool ran in",
-            ),
-            NoiseField("time", below(_RESPONSES, "created_at"), "when a response was made"),
-            NoiseField("time", below(_RESPONSES, "completed_at"), "when it was complete"),
-            NoiseField("made", below(_RESPONSES, "metadata.system_fingerprint"), "names the machines that answered"),
-            NoiseField("padding", ("obfuscation",), "hides from a listener how long a delta is"),
+        noise=noise_fields(
+            """
+id | response>id response>previous_response_id response_id | made anew for each response
+id | response>conversation.id | made anew for each conversation
+id | item>id | made anew for each item
+id | item_id item>approval_request_id | names an item of this response
+id | item>call_id | names a call of this response
+id | item>container_id item>environment.container_id item>content.*.annotations.*.container_id
+ annotation.container_id part.annotations.*.container_id response>tools.*.environment.container_id
+ | of the sandbox that a tool ran in
+time | response>created_at | when a response was made
+time | response>completed_at | when it was complete
+made | response>metadata.system_fingerprint | names the machines that answered
+padding | obfuscation | hides from a listener how long a delta is
+""",
+            item=_ITEMS,
+            response=_RESPONSES,
         ),
         ciphertexts={"encrypted_content": "only the provider can read it, and it never comes out twice the same"},
     ),
@@ -161,10 +158,11 @@ DIALECT = Dialect(
             "tools.*.authorization",  # of an MCP server or a connector
             "tools.*.container.network_policy.domain_secrets.*.value",
         ),
-        of_model=(
-            *("input", "instructions", "prompt", "text", "format"),
-            *("tools.*.parameters", "tools.*.description"),
-            *("output", "item", "part", "delta", "annotation", "annotations", "logprobs", "top_logprobs"),
+        of_model=paths(
+            """
+            input instructions prompt text format tools.*.parameters tools.*.description
+            output item part delta annotation annotations logprobs top_logprobs
+            """
         ),
     ),
     profiles=("openai", "codex", "sdk"),

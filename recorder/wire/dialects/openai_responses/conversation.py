@@ -26,6 +26,7 @@ from recorder.wire.dialects.json_values import (
     array,
     as_json,
     member,
+    names,
     object_,
     objects,
     request_object,
@@ -65,7 +66,7 @@ class ResponsesConversation(Conversation):
     """A request for a response. Only one that creates it has a body."""
 
     marks = MARKS
-    not_of_answer = NOT_OF_ANSWER | {"model", "instructions", "tools", "type", "event_id", "stream_id"}
+    not_of_answer = NOT_OF_ANSWER | names("model instructions tools type event_id stream_id")
     """The last three are members of `response.create`, as a request is called on a WebSocket connection."""
 
     @cached_property
@@ -203,7 +204,7 @@ def _thought(item: Object) -> str:
 _ITEM_DONE = b"response.output_item.done"
 _HAS_OUTPUT = b'"output"'  # in the last event, and in a document
 
-OF_THE_RESPONSE = frozenset({"id", "status", "phase", "created_by", "internal_chat_message_metadata_passthrough"})
+OF_THE_RESPONSE = names("id status phase created_by internal_chat_message_metadata_passthrough")
 """Members of items that only some clients send back, or with another value."""
 
 _TEXTS = frozenset({"input_text", "output_text", "text"})

@@ -22,7 +22,7 @@ from recorder.model.facts import (
     TextFinished,
 )
 from recorder.wire.dialects.decoder import FastPath, unknown
-from recorder.wire.dialects.json_values import Object, array, as_json, object_, objects, text, whole
+from recorder.wire.dialects.json_values import Object, array, as_json, names, object_, objects, text, whole
 from recorder.wire.dialects.keys import Whole
 from recorder.wire.dialects.openai_responses.items import part_text
 
@@ -48,12 +48,12 @@ _DELTAS = {f"{of}.delta": text for of, text in _TEXTS.items()}
 _DELTAS["response.audio.transcript.delta"] = ("text", _ONE_PART, "")  # its end says nothing new
 
 
-ABOUT = frozenset(
-    (
-        *("type", "id", "role", "status", "phase", "namespace", "object", "model", "obfuscation", "logprobs"),
-        *("sequence_number", "output_index", "content_index", "summary_index", "command_index", "partial_image_b64"),
-        *("encrypted_content", "annotations", "error", "response", "metadata", "server_label"),
-    )
+ABOUT = names(
+    """
+    type id role status phase namespace object model obfuscation logprobs
+    sequence_number output_index content_index summary_index command_index partial_image_b64
+    encrypted_content annotations error response metadata server_label
+    """
 )
 """Members of events and of items that are not content."""
 

@@ -11,12 +11,12 @@ from recorder.lint.rule import Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.anthropic.lint.shapes import SHAPES
-from recorder.wire.dialects.json_values import Object, array, decoded, member, object_, objects, text
+from recorder.wire.dialects.json_values import Object, array, decoded, member, names, object_, objects, text
 
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal", "pause_turn")
 """The stop reasons with which a block may be incomplete."""
 
-_FOREIGN = ("stop", "length", "tool_calls", "function_call", "content_filter", "STOP", "MAX_TOKENS", "SAFETY")
+_FOREIGN = names("stop length tool_calls function_call content_filter STOP MAX_TOKENS SAFETY")
 """The same in the words of other APIs."""
 
 TOKENS_LIMIT = 1_000_000_000
@@ -46,13 +46,13 @@ _OF: Mapping[str, frozenset[str]] = {
 _KNOWN = frozenset({"redacted_thinking", "web_search_tool_result"}).union(*_OF.values())
 
 # The types that anthropic 2.11 declares (`BetaContentBlock`, `BetaRawContentBlockDelta`).
-_BLOCK_TYPES = frozenset(
-    {
-        *("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use", "mcp_tool_listing"),
-        *("mcp_tool_result", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
-        *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "tool_search_tool_result"),
-        *("advisor_tool_result", "container_upload", "compaction", "fallback"),
-    }
+_BLOCK_TYPES = names(
+    """
+    text thinking redacted_thinking tool_use server_tool_use mcp_tool_use mcp_tool_listing
+    mcp_tool_result web_search_tool_result web_fetch_tool_result code_execution_tool_result
+    bash_code_execution_tool_result text_editor_code_execution_tool_result tool_search_tool_result
+    advisor_tool_result container_upload compaction fallback
+    """
 )
 
 _JUDGED = re.compile(
