@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.wire.dialects.json_values import Object, member, objects, text
+from recorder.wire.dialects.json_values import Object, objects, text, word
 
 _NOT_SAID = frozenset({"cache_control", "tool_use_id"})
 """Fields of a part of a message that are not what it says."""
@@ -152,10 +152,5 @@ def cache_marks(places: Iterable[Object], names: Collection[str]) -> list[Object
 
 def lifetime(values: Iterable[Any]) -> str | None:
     """Return the first life time of a cache: a text, or the `ttl` of a mark."""
-    found = (each if isinstance(each, str) else member(each, "ttl") for each in values)
-    return first_text(found)
-
-
-def first_text(values: Iterable[Any]) -> str | None:
-    """Return the first of some values that is a string and not empty."""
-    return next((value for value in values if isinstance(value, str) and value), None)
+    found = (word(each) or word(each, "ttl") for each in values)
+    return next(filter(None, found), None)

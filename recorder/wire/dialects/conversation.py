@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, takewhile
 from typing import Any, ClassVar, Literal
@@ -20,7 +20,19 @@ import msgspec
 
 from recorder.model.facts import RepeatedCall, RequestFacts, RequestParameters, ToolResult
 from recorder.wire.dialects.canonical import cache_marks, call_place, lifetime, request_digest, sized_texts, sized_tools
-from recorder.wire.dialects.json_values import Object, array, flag, names, objects, text
+from recorder.wire.dialects.json_values import (
+    Object,
+    Places,
+    array,
+    first_at,
+    flag,
+    fraction,
+    names,
+    objects,
+    text,
+    whole,
+    word,
+)
 from recorder.wire.dialects.user_text import instructions, last_words
 
 Role = Literal["system", "user", "assistant", "tool", "unknown"]
@@ -61,6 +73,24 @@ class Part(msgspec.Struct, frozen=True):
     name: Any = None
     value: Any = None  # the arguments of a call, the content of a result, the address of an image
     is_free_text: bool = False  # of a call: what its tool takes is not JSON
+
+
+_ACCESSORS: Mapping[str, Callable[..., Any]] = {
+    "text": text,
+    "word": word,
+    "whole": whole,
+    "fraction": fraction,
+    "flag": flag,
+}
+
+
+def settings_at(request: Object, settings: Places) -> dict[str, Any]:
+    """Return the settings of a request, by a table in which each has its accessor: `store:flag store`."""
+    found = {}
+    for setting, paths in settings.items():
+        name, _, accessor = setting.partition(":")
+        found[name] = first_at(_ACCESSORS[accessor], request, paths)
+    return found
 
 
 def role_of(roles: Mapping[str, Role], given: Any) -> Role:

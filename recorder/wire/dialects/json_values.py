@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import isfinite
 from typing import Any
@@ -132,6 +132,11 @@ def text(value: Any, *names: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def word(value: Any, *names: str) -> str | None:
+    """Return a value if it is a string, and not an empty one."""
+    return text(value, *names) or None
+
+
 def whole(value: Any, *names: str) -> int | None:
     """Return a value if it is a number without a fraction that fits a bigint; `true` is not a number."""
     found = member(value, *names)
@@ -155,6 +160,24 @@ def flag(value: Any, *names: str) -> bool | None:
     """Return a value if it is `true` or `false`."""
     found = member(value, *names)
     return found if isinstance(found, bool) else None
+
+
+Places = Mapping[str, Sequence[Sequence[str]]]
+"""By name, where a value may stand: the names of the members that lead there."""
+
+
+def places(table: str) -> Places:
+    """Return the places of a table: in a line a name, and paths, which are names with dots between."""
+    found: dict[str, list[list[str]]] = {}
+    for name, *paths in filter(None, map(str.split, table.splitlines())):
+        found.setdefault(name, []).extend(path.split(".") for path in paths)
+    return found
+
+
+def first_at(read: Callable[..., Any], holder: Object, paths: Iterable[Sequence[str]]) -> Any:
+    """Return the first value that an accessor reads at one of the paths."""
+    found = (read(holder, *path) for path in paths)
+    return next((value for value in found if value is not None), None)
 
 
 def as_json(value: Any) -> str:

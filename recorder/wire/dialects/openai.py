@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from recorder.model.facts import RequestParameters
-from recorder.wire.dialects.canonical import first_text, lifetime
-from recorder.wire.dialects.conversation import Role, Tool
-from recorder.wire.dialects.json_values import Object, flag, fraction, member, names, object_, text, whole
+from recorder.wire.dialects.canonical import lifetime
+from recorder.wire.dialects.conversation import Role, Tool, settings_at
+from recorder.wire.dialects.json_values import Object, flag, names, object_, places, text, word
 from recorder.wire.dialects.prompt import CachePolicy
 
 _ERRORS: Mapping[int, tuple[str, str | None]] = {
@@ -75,45 +75,42 @@ NOT_OF_ANSWER = names("stream stream_options metadata client_metadata user safet
 
 _MODES = {True: "enabled", False: "disabled"}
 
+_SETTINGS = places(
+    """
+reasoning_effort:word reasoning.effort reasoning_effort
+reasoning_summary:word reasoning.summary reasoning.generate_summary
+reasoning_budget_tokens:whole reasoning.max_tokens thinking.budget_tokens thinking_budget
+verbosity:word text.verbosity verbosity
+max_output_tokens:whole max_output_tokens max_completion_tokens max_tokens
+temperature:fraction temperature
+top_p:fraction top_p
+service_tier:text service_tier
+store:flag store
+parallel_tool_calls:flag parallel_tool_calls
+prompt_cache_key:text prompt_cache_key
+"""
+)
+
 
 def settings(request: Object) -> RequestParameters:
     """Return the settings of a request: all but what depends on its messages."""
-    reasoning, thinking = object_(request, "reasoning"), object_(request, "thinking")
     format = object_(request, "text", "format") or object_(request, "response_format")
     get = request.get
     return RequestParameters(
-        reasoning_effort=first_text((reasoning.get("effort"), get("reasoning_effort"))),
-        reasoning_mode=_mode(request, reasoning, thinking),
-        reasoning_summary=first_text((reasoning.get("summary"), reasoning.get("generate_summary"))),
-        reasoning_budget_tokens=_first_whole(
-            (reasoning, "max_tokens"), (thinking, "budget_tokens"), (request, "thinking_budget")
-        ),
-        verbosity=first_text((member(get("text"), "verbosity"), get("verbosity"))),
-        max_output_tokens=_first_whole(
-            (request, "max_output_tokens"), (request, "max_completion_tokens"), (request, "max_tokens")
-        ),
-        temperature=fraction(get("temperature")),
-        top_p=fraction(get("top_p")),
-        service_tier=text(get("service_tier")),
-        store=flag(get("store")),
+        **settings_at(request, _SETTINGS),
+        reasoning_mode=_mode(request),
         response_format=text(format, "type"),
-        response_schema=first_text((format.get("name"), member(format, "json_schema", "name"))),
+        response_schema=word(format, "name") or word(format, "json_schema", "name"),
         tool_choice=_choice(get("tool_choice", get("function_call"))),
-        parallel_tool_calls=flag(get("parallel_tool_calls")),
-        prompt_cache_key=text(get("prompt_cache_key")),
         prompt_cache_retention=lifetime((get("prompt_cache_retention"), get("prompt_cache_options"))),
     )
 
 
-def _mode(request: Object, reasoning: Object, thinking: Object) -> str | None:
+def _mode(request: Object) -> str | None:
     """Return the mode of reasoning: a word of OpenAI, Z.ai or DeepSeek, or the switch of OpenRouter or Qwen."""
-    switch = flag(reasoning.get("enabled", request.get("enable_thinking")))
-    return first_text((reasoning.get("mode"), thinking.get("type"))) or (None if switch is None else _MODES[switch])
-
-
-def _first_whole(*places: tuple[Object, str]) -> int | None:
-    found = (whole(holder, name) for holder, name in places)
-    return next((each for each in found if each is not None), None)
+    switch = flag(object_(request, "reasoning").get("enabled", request.get("enable_thinking")))
+    mode = word(request, "reasoning", "mode") or word(request, "thinking", "type")
+    return mode or (None if switch is None else _MODES[switch])
 
 
 def _named(value: Object) -> str | None:
@@ -122,7 +119,7 @@ def _named(value: Object) -> str | None:
     if name is None:
         nested = object_(value, "function") or object_(value, "custom")
         name = nested.get("name")
-    return first_text((name, value.get("server_label"), value.get("type")))
+    return word(name) or word(value, "server_label") or word(value, "type")
 
 
 def tool_of(given: Object) -> Tool:

@@ -8,15 +8,15 @@ only those are read that bear a name of ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from recorder.model.facts import Fact, ResponseStarted, Usage, UsageReported
 from recorder.wire.dialects.decoder import JsonDecoder, failed
 from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
-from recorder.wire.dialects.json_values import Object, as_json, object_, text, whole
+from recorder.wire.dialects.json_values import Object, as_json, first_at, object_, places, text, whole
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.usage_report import COUNTS, Paths, ReportedCost, counts_at, details_at, first_count
+from recorder.wire.dialects.usage_report import COUNTS, ReportedCost, counts_at, details_at, token_count
 
 
 class _TypedEvent(Payload):
@@ -34,26 +34,25 @@ def _name(event: _TypedEvent) -> Named:
 # Where a report of tokens is: of OpenAI's transcriptions, images, embeddings and Assistants; of Gemini Interactions; of
 # Cohere.
 _HOLDERS = ("interaction", "delta")
-_INPUT_DETAILS = ("input_token_details", "input_tokens_details", "prompt_token_details", "prompt_tokens_details")
-_OUTPUT_DETAILS = ("output_tokens_details", "completion_tokens_details")
-_COUNTS: Mapping[str, Paths] = {
-    **COUNTS,
-    "input_tokens": (*COUNTS["input_tokens"], "total_input_tokens", "tokens.input_tokens"),
-    "cache_read_input_tokens": (
-        *COUNTS["cache_read_input_tokens"],
-        *("input_token_details.cached_tokens", "prompt_token_details.cached_tokens", "total_cached_tokens"),
-    ),
-    "output_tokens": (*COUNTS["output_tokens"], "total_output_tokens", "tokens.output_tokens"),
-    "reasoning_output_tokens": (*COUNTS["reasoning_output_tokens"], "total_thought_tokens"),
-}
-_THOUGHTS = ("total_thought_tokens", "thoughtsTokenCount")
+_COUNTS = places(
+    f"""{COUNTS}
+input_tokens total_input_tokens tokens.input_tokens
+cache_read_input_tokens input_token_details.cached_tokens prompt_token_details.cached_tokens total_cached_tokens
+output_tokens total_output_tokens tokens.output_tokens
+reasoning_output_tokens total_thought_tokens
+"""
+)
+_DETAILS = places(
+    """
+input_audio_tokens input_token_details.audio_tokens input_tokens_details.audio_tokens
+input_audio_tokens prompt_token_details.audio_tokens prompt_tokens_details.audio_tokens
+input_image_tokens input_token_details.image_tokens input_tokens_details.image_tokens
+input_image_tokens prompt_token_details.image_tokens prompt_tokens_details.image_tokens
+output_image_tokens output_tokens_details.image_tokens completion_tokens_details.image_tokens
+"""
+)
+_THOUGHTS = (("total_thought_tokens",), ("thoughtsTokenCount",))
 """The thoughts of Gemini, which are not in its output."""
-
-_DETAILS: Mapping[str, Paths] = {
-    "input_audio_tokens": tuple(f"{name}.audio_tokens" for name in _INPUT_DETAILS),
-    "input_image_tokens": tuple(f"{name}.image_tokens" for name in _INPUT_DETAILS),
-    "output_image_tokens": tuple(f"{name}.image_tokens" for name in _OUTPUT_DETAILS),
-}
 
 
 class OtherDecoder(JsonDecoder):
@@ -77,7 +76,7 @@ def _report(usage: Object) -> UsageReported | None:
     counts = counts_at(usage, _COUNTS)
     if all(count is None for count in counts.values()):
         return None
-    output, thoughts = counts["output_tokens"], first_count(usage, _THOUGHTS)
+    output, thoughts = counts["output_tokens"], first_at(token_count, usage, _THOUGHTS)
     if output is not None and thoughts is not None:
         counts["output_tokens"] = whole(output + thoughts)
     return UsageReported(Usage(**counts), as_json(usage), details_at(usage, _DETAILS, ReportedCost()))

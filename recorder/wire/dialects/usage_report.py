@@ -6,16 +6,12 @@ Must not know: prices. An amount is exact: decimal text, made from the digits of
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 from recorder.model.facts import UsageDetails
 from recorder.model.prices import usd
-from recorder.wire.dialects.json_values import BIGINT, Object, whole
-
-Paths = Sequence[str]
-"""Places in a usage object, each the names of members with dots between. Of several the first that has a count."""
+from recorder.wire.dialects.json_values import BIGINT, Object, Places, first_at, member, whole
 
 _AMOUNTS = (
     ("cost_in_usd_ticks", 10),  # xAI: https://docs.x.ai/developers/cost-tracking, 1 USD is 10^10 ticks
@@ -34,56 +30,35 @@ class ReportedCost(NamedTuple):
 
 _DIGITS = len(str(BIGINT))
 
-COUNTS: Mapping[str, Paths] = {
-    "input_tokens": ("prompt_tokens", "input_tokens", "promptTokenCount"),
-    "cache_read_input_tokens": (
-        "prompt_tokens_details.cached_tokens",
-        "input_tokens_details.cached_tokens",
-        "input_tokens_details.cache_read_input_tokens",  # Perplexity
-        "prompt_cache_hit_tokens",  # DeepSeek
-        *("cached_tokens", "cache_read_input_tokens", "cachedContentTokenCount"),
-    ),
-    "cache_write_input_tokens": (),
-    "output_tokens": ("completion_tokens", "output_tokens", "candidatesTokenCount"),
-    "reasoning_output_tokens": (
-        *("completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens"),
-        *("reasoning_tokens", "thoughtsTokenCount"),
-    ),
-    "total_tokens": ("total_tokens", "totalTokenCount"),
-}
-"""The places of a count in every API: gateways report under the names of the API that they speak to, not always of that
-which they speak."""
+COUNTS = """
+input_tokens prompt_tokens input_tokens promptTokenCount
+cache_read_input_tokens prompt_tokens_details.cached_tokens input_tokens_details.cached_tokens
+cache_read_input_tokens input_tokens_details.cache_read_input_tokens prompt_cache_hit_tokens
+cache_read_input_tokens cached_tokens cache_read_input_tokens cachedContentTokenCount
+output_tokens completion_tokens output_tokens candidatesTokenCount
+reasoning_output_tokens completion_tokens_details.reasoning_tokens
+reasoning_output_tokens output_tokens_details.reasoning_tokens reasoning_tokens thoughtsTokenCount
+total_tokens total_tokens totalTokenCount
+"""
+"""The places of a count in every API, as a table of `places`: gateways report under the names of the API that they
+speak to, not always of that which they speak. Of the counts of what was cached, the third is that of Perplexity, the
+fourth that of DeepSeek."""
 
 
-def with_own(**own: Paths) -> Mapping[str, Paths]:
-    """Return the places of the counts, before them those that a dialect has of its own."""
-    return {name: (*own.get(name, ()), *paths) for name, paths in COUNTS.items()}
+def token_count(value: Any, *names: str) -> int | None:
+    """Return a value if it is a whole number, as a number or as digits in a text, as SDKs read it."""
+    found = member(value, *names)
+    if isinstance(found, str) and found.isdecimal() and found.isascii() and len(found) <= _DIGITS:
+        found = int(found)
+    return whole(found)
 
 
-def token_count(value: Any) -> int | None:
-    """Return `value` if it is a whole number, as a number or as digits in a text, as SDKs read it."""
-    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) <= _DIGITS:
-        value = int(value)
-    return whole(value)
-
-
-def first_count(usage: Object, paths: Paths) -> int | None:
-    """Return the count at the first of the paths that has one."""
-    for path in paths:
-        count = token_count(_at(usage, path))
-        if count is not None:
-            return count
-    return None
-
-
-def counts_at(usage: Object, places: Mapping[str, Paths]) -> dict[str, Any]:
+def counts_at(usage: Object, places: Places) -> dict[str, Any]:
     """Return the counts of a usage object, by what they are of."""
-    return {name: first_count(usage, paths) for name, paths in places.items()}
+    return {name: first_at(token_count, usage, paths) for name, paths in places.items()}
 
 
-def details_at(
-    usage: Object, places: Mapping[str, Paths], cost: ReportedCost, inference_geo: str | None = None
-) -> UsageDetails:
+def details_at(usage: Object, places: Places, cost: ReportedCost, inference_geo: str | None = None) -> UsageDetails:
     """Return the counts that only some vendors and models have, and the cost."""
     counts = counts_at(usage, places)
     return UsageDetails(
@@ -107,7 +82,7 @@ def reported_cost(usage: Object, data: bytes, place: str) -> ReportedCost:
     from its digits, which a float may have changed.
     """
     for path, divided in _AMOUNTS:
-        value = _at(usage, path)
+        value = member(usage, *path.split("."))
         if isinstance(value, float):
             value = _exact(data, f"{place}.{path}")
         amount = usd(value, divided)
@@ -116,18 +91,10 @@ def reported_cost(usage: Object, data: bytes, place: str) -> ReportedCost:
     return ReportedCost()
 
 
-def _at(value: Any, path: str) -> Any:
-    for name in path.split("."):
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value
-
-
 def _exact(data: bytes, path: str) -> Decimal | None:
     """Return the number at a path of JSON, from its digits."""
     try:
-        value = _at(json.loads(data, parse_float=Decimal), path)
+        value = member(json.loads(data, parse_float=Decimal), *path.split("."))
     except (ValueError, RecursionError, InvalidOperation):
         return None
     return value if isinstance(value, Decimal) else None

@@ -17,7 +17,7 @@ from typing import Any
 
 from recorder.model.facts import Links, RequestParameters, ToolResult
 from recorder.wire.dialects.anthropic.blocks import KINDS, RESULT, result
-from recorder.wire.dialects.canonical import canonical_message, first_text
+from recorder.wire.dialects.canonical import canonical_message
 from recorder.wire.dialects.conversation import (
     Conversation,
     Kind,
@@ -27,6 +27,7 @@ from recorder.wire.dialects.conversation import (
     Tool,
     image_part,
     role_of,
+    settings_at,
     text_part,
 )
 from recorder.wire.dialects.dialect import Continuation
@@ -35,14 +36,14 @@ from recorder.wire.dialects.json_values import (
     array,
     decoded,
     flag,
-    fraction,
-    member,
     names,
     object_,
     objects,
+    places,
     request_object,
     text,
     whole,
+    word,
 )
 
 BILLING = "x-anthropic-billing-header:"
@@ -122,7 +123,7 @@ class AnthropicConversation(Conversation):
             if tool.get("type") in (None, "custom"):
                 yield Tool("function", tool.get("name"), tool.get("description"), tool.get("input_schema"))
             else:
-                yield Tool("provider", first_text(tool.get(name) for name in ("name", "mcp_server_name", "type")))
+                yield Tool("provider", word(tool, "name") or word(tool, "mcp_server_name") or word(tool, "type"))
 
     def instructions(self) -> Iterator[str]:
         yield from filter(None, Message("system", self.system_parts).words)
@@ -134,24 +135,30 @@ class AnthropicConversation(Conversation):
         return parts_of(part.value)
 
     def settings(self) -> RequestParameters:
-        get = self.request.get
-        thinking, output, choice = object_(get("thinking")), object_(get("output_config")), object_(get("tool_choice"))
-        format = object_(output, "format") or object_(get("output_format"))
-        is_alone = flag(choice, "disable_parallel_tool_use")
+        output, is_alone = object_(self.request, "output_config"), flag(self.request, "tool_choice", _ALONE)
+        format = object_(output, "format") or object_(self.request, "output_format")
         return RequestParameters(
-            reasoning_effort=text(output, "effort"),
-            reasoning_mode=text(thinking, "type"),
-            reasoning_summary=text(thinking, "display"),
-            reasoning_budget_tokens=whole(thinking, "budget_tokens"),
-            max_output_tokens=whole(get("max_tokens")),
-            temperature=fraction(get("temperature")),
-            top_p=fraction(get("top_p")),
-            service_tier=text(get("service_tier")),
+            **settings_at(self.request, _SETTINGS),
             response_format=text(format, "type"),
-            response_schema=first_text((format.get("name"), member(format, "schema", "title"))),
-            tool_choice=first_text((choice.get("name"), choice.get("type"))),
+            response_schema=word(format, "name") or word(format, "schema", "title"),
             parallel_tool_calls=None if is_alone is None else not is_alone,
         )
+
+
+_ALONE = "disable_parallel_tool_use"
+_SETTINGS = places(
+    """
+reasoning_effort:text output_config.effort
+reasoning_mode:text thinking.type
+reasoning_summary:text thinking.display
+reasoning_budget_tokens:whole thinking.budget_tokens
+max_output_tokens:whole max_tokens
+temperature:fraction temperature
+top_p:fraction top_p
+service_tier:text service_tier
+tool_choice:word tool_choice.name tool_choice.type
+"""
+)
 
 
 def parts_of(content: Any) -> list[Part]:

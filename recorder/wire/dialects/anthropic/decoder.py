@@ -34,17 +34,10 @@ from recorder.model.facts import (
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
 from recorder.wire.dialects.decoder import DOCUMENT, Common, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.errors import NoVendorError, envelope_error
-from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, text, whole
+from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, places, text, whole
 from recorder.wire.dialects.keys import ERROR, Whole
 from recorder.wire.dialects.unread import Content
-from recorder.wire.dialects.usage_report import (
-    ReportedCost,
-    counts_at,
-    details_at,
-    first_count,
-    reported_cost,
-    with_own,
-)
+from recorder.wire.dialects.usage_report import COUNTS, ReportedCost, counts_at, details_at, reported_cost, token_count
 
 DELTA = "content_block_delta"
 FALLBACK = "fallback"
@@ -326,24 +319,31 @@ def _finished(message: Object) -> Sequence[Fact]:
 
 # -- usage, of a response and of what it took beside its message
 
-_FRESH = ("input_tokens",)
-_OWN_CACHE_READ = ("cache_read_input_tokens",)  # which `input_tokens` leaves out, as no other does
-_COUNTS = with_own(
-    cache_read_input_tokens=_OWN_CACHE_READ,
-    cache_write_input_tokens=("cache_creation_input_tokens",),
-    output_tokens=("output_tokens",),
-    reasoning_output_tokens=("output_tokens_details.thinking_tokens",),
+_CACHE_READ = "cache_read_input_tokens"  # which `input_tokens` leaves out, as no other does
+_COUNTS = places(
+    f"""
+cache_read_input_tokens cache_read_input_tokens
+cache_write_input_tokens cache_creation_input_tokens
+output_tokens output_tokens
+reasoning_output_tokens output_tokens_details.thinking_tokens
+{COUNTS}
+"""
 )
-_WRITTEN_1H = ("cache_creation.ephemeral_1h_input_tokens",)
-_DETAILS = {"cache_write_1h_input_tokens": _WRITTEN_1H, "web_searches": ("server_tool_use.web_search_requests",)}
+_WRITTEN_1H = ("cache_creation", "ephemeral_1h_input_tokens")
+_DETAILS = places(
+    """
+cache_write_1h_input_tokens cache_creation.ephemeral_1h_input_tokens
+web_searches server_tool_use.web_search_requests
+"""
+)
 
 
 def _counts(usage: Object) -> Usage:
     """Return the counts, `input_tokens` with those read from the cache and written to it; a total is not sent."""
-    counts, fresh = counts_at(usage, _COUNTS), first_count(usage, _FRESH)
+    counts, fresh = counts_at(usage, _COUNTS), token_count(usage, "input_tokens")
     gross, output = counts["input_tokens"], counts["output_tokens"]  # of another API: what was cached is in it
     if fresh is not None:
-        read, written = first_count(usage, _OWN_CACHE_READ), counts["cache_write_input_tokens"]
+        read, written = token_count(usage, _CACHE_READ), counts["cache_write_input_tokens"]
         gross = whole(fresh + (read or 0) + (written or 0))
     total = None if gross is None or output is None else whole(gross + output)
     return Usage(**{**counts, "input_tokens": gross, "total_tokens": total})
@@ -361,7 +361,7 @@ def _beside(iterations: Sequence[Object]) -> tuple[Iteration, ...]:
 
 
 def _iteration(entry: Object) -> Iteration:
-    return Iteration(entry["type"], text(entry, "model"), _counts(entry), first_count(entry, _WRITTEN_1H))
+    return Iteration(entry["type"], text(entry, "model"), _counts(entry), token_count(entry, *_WRITTEN_1H))
 
 
 def _odd_iterations(iterations: Sequence[Object]) -> Sequence[Fact]:

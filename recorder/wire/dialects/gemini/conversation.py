@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 
 from recorder.model.facts import RepeatedCall, RequestParameters, ToolResult
-from recorder.wire.dialects.canonical import call_place, first_text
+from recorder.wire.dialects.canonical import call_place
 from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Role, Tool, image_part
 from recorder.wire.dialects.gemini.candidate import function_response
-from recorder.wire.dialects.json_values import Object, array, flag, fraction, names, object_, objects, text, whole
+from recorder.wire.dialects.json_values import Object, array, flag, fraction, names, object_, objects, text, whole, word
 
 _MODEL = re.compile(r"([^/:]+)(?::|%3[Aa])(\w+)$")
 _NAMED = re.compile(r"([^/]+):\w+$")
@@ -137,23 +137,23 @@ class GeminiConversation(Conversation):
 
     def settings(self) -> RequestParameters:
         request = self.request
-        config = object_(either(request, "generationConfig", "generation_config"))
-        thinking = object_(either(config, "thinkingConfig", "thinking_config"))
-        schemas = ("responseSchema", "response_schema", "responseJsonSchema", "response_json_schema")
-        schema = object_(either(config, *schemas))
-        thoughts = flag(either(thinking, "includeThoughts", "include_thoughts"))
+        config = object_(either(request, "generationConfig"))
+        thinking = object_(either(config, "thinkingConfig"))
+        given = either(config, "responseSchema")
+        schema = object_(either(config, "responseJsonSchema") if given is None else given)
+        thoughts = flag(either(thinking, "includeThoughts"))
         return RequestParameters(
-            reasoning_effort=_word(either(thinking, "thinkingLevel", "thinking_level")),
+            reasoning_effort=_word(either(thinking, "thinkingLevel")),
             reasoning_summary=None if thoughts is None else str(thoughts).lower(),
-            reasoning_budget_tokens=whole(either(thinking, "thinkingBudget", "thinking_budget")),
-            max_output_tokens=whole(either(config, "maxOutputTokens", "max_output_tokens")),
+            reasoning_budget_tokens=whole(either(thinking, "thinkingBudget")),
+            max_output_tokens=whole(either(config, "maxOutputTokens")),
             temperature=fraction(config, "temperature"),
-            top_p=fraction(either(config, "topP", "top_p")),
-            service_tier=_word(either(request, "serviceTier", "service_tier")),
+            top_p=fraction(either(config, "topP")),
+            service_tier=_word(either(request, "serviceTier")),
             response_format="json_schema" if schema else _format(config),
-            response_schema=first_text((schema.get("title"),)),
+            response_schema=word(schema, "title"),
             tool_choice=_choice(request),
-            prompt_cache_key=text(either(request, "cachedContent", "cached_content")),
+            prompt_cache_key=text(either(request, "cachedContent")),
         )
 
 
@@ -214,16 +214,15 @@ def _part(part: Object) -> Part:
     if kind == "result":
         result = _holder(part)
         return Part("result", part, None, result.get("id"), result.get("name"), result.get("response"))
-    inline = object_(either(part, "inlineData", "inline_data"))
-    mime_type = text(either(inline, "mimeType", "mime_type")) or ""
+    mime_type = text(either(part, "inlineData", "mimeType")) or ""
     if mime_type.startswith("image/"):
-        return image_part(part, f"data:{mime_type};base64,{inline.get('data')}")
+        return image_part(part, f"data:{mime_type};base64,{either(part, 'inlineData', 'data')}")
     return Part(kind, part, text(part, "text"))
 
 
 def _holder(part: Object) -> Object:
     """Return the result that a part has."""
-    return object_(either(part, *_RESPONSE))
+    return object_(either(part, "functionResponse"))
 
 
 def _without_id(part: Object) -> Object:
@@ -235,7 +234,7 @@ def _without_id(part: Object) -> Object:
 
 
 def _function(declared: Object) -> Tool:
-    schema = either(declared, "parametersJsonSchema", "parameters_json_schema") or _schema(declared.get("parameters"))
+    schema = either(declared, "parametersJsonSchema") or _schema(declared.get("parameters"))
     return Tool("function", declared.get("name"), declared.get("description"), schema)
 
 
@@ -251,9 +250,19 @@ def _schema(given: Any) -> Any:
     return schema
 
 
-def either(holder: Object, *names: str) -> Any:
-    """Return the first of some members that is there."""
-    return next((holder[name] for name in names if holder.get(name) is not None), None)
+def either(value: Any, *names: str) -> Any:
+    """Return a member, as `member` does; each name may be in snake case."""
+    for name in names:
+        holder = object_(value)
+        value = holder.get(name)
+        if value is None:
+            value = holder.get(_snake_case(name))
+    return value
+
+
+@cache
+def _snake_case(name: str) -> str:
+    return re.sub("([A-Z])", r"_\1", name).lower()
 
 
 def _word(value: Any) -> str | None:
@@ -262,16 +271,15 @@ def _word(value: Any) -> str | None:
 
 
 def _format(config: Object) -> str | None:
-    mime_type = text(either(config, "responseMimeType", "response_mime_type"))
+    mime_type = text(either(config, "responseMimeType"))
     return None if mime_type is None else _FORMATS.get(mime_type, mime_type)
 
 
 def _choice(request: Object) -> str | None:
     """Return the mode of calling tools, or the name of the only one that may and must be called."""
-    config = object_(either(request, "toolConfig", "tool_config"))
-    calling = object_(either(config, "functionCallingConfig", "function_calling_config"))
+    calling = object_(either(request, "toolConfig", "functionCallingConfig"))
     mode = _word(calling.get("mode"))
-    names = array(either(calling, "allowedFunctionNames", "allowed_function_names"))
+    names = array(either(calling, "allowedFunctionNames"))
     if mode == "any" and len(names) == 1:
         return text(names[0]) or mode
     return mode

@@ -37,13 +37,14 @@ from recorder.wire.dialects.json_values import (
     object_,
     objects,
     objects_in,
+    places,
     text,
     too_deep,
     whole,
 )
 from recorder.wire.dialects.keys import ERROR, Whole
 from recorder.wire.dialects.unread import Content
-from recorder.wire.dialects.usage_report import COUNTS, Paths, counts_at, token_count
+from recorder.wire.dialects.usage_report import COUNTS, counts_at, token_count
 
 RESPONSE = "GenerateContentResponse"
 
@@ -101,16 +102,17 @@ _decode_chunk = msgspec.json.Decoder(_CommonChunk).decode
 
 _COUNT = "TokenCount"
 
-
-_OWN: Mapping[str, Paths] = {
-    "input_tokens": (f"prompt{_COUNT}",),
-    "tool_use": (f"toolUsePrompt{_COUNT}",),
-    "cache_read_input_tokens": (f"cachedContent{_COUNT}",),
-    "output_tokens": (f"candidates{_COUNT}",),
-    "reasoning_output_tokens": (f"thoughts{_COUNT}",),
-    "total_tokens": (f"total{_COUNT}",),
-}
-_OF_ANOTHER_API = {name: paths for name, paths in COUNTS.items() if name != "reasoning_output_tokens"}
+_OWN = places(
+    """
+input_tokens promptTokenCount
+tool_use toolUsePromptTokenCount
+cache_read_input_tokens cachedContentTokenCount
+output_tokens candidatesTokenCount
+reasoning_output_tokens thoughtsTokenCount
+total_tokens totalTokenCount
+"""
+)
+_OF_ANOTHER_API = {name: paths for name, paths in places(COUNTS).items() if name != "reasoning_output_tokens"}
 """Counts that a gateway reports under the names of the API that it speaks to."""
 
 _NO_DETAILS = UsageDetails()
@@ -286,7 +288,7 @@ def _details(snapshot: Object) -> UsageDetails:
 def _of_modality(snapshot: Object, names: Sequence[str], *modalities: str) -> int | None:
     """Return the tokens of some modalities in the lists of these names; None if none of them is listed."""
     entries = [entry for entry in objects_in([snapshot], *names) if entry.get("modality") in modalities]
-    counts = [token_count(entry.get("tokenCount")) for entry in entries]
+    counts = [token_count(entry, "tokenCount") for entry in entries]
     known = [count for count in counts if count is not None]
     return whole(sum(known)) if known else None
 

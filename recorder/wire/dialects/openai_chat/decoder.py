@@ -28,12 +28,12 @@ from recorder.model.facts import (
 )
 from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.errors import vendors_errors
-from recorder.wire.dialects.json_values import Object, as_json, member, object_, objects, text, whole
+from recorder.wire.dialects.json_values import Object, as_json, member, object_, objects, places, text, whole
 from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.openai_chat.choice import Choice, added, decode, items
 from recorder.wire.dialects.openai_chat.message import ABOUT, CHUNK, Delta, citations, content_of, delta_of
 from recorder.wire.dialects.unread import Content
-from recorder.wire.dialects.usage_report import COUNTS, Paths, counts_at, details_at, first_count, reported_cost
+from recorder.wire.dialects.usage_report import COUNTS, counts_at, details_at, reported_cost, token_count
 
 _COMPLETIONS = (CHUNK, "chat.completion", "text_completion")
 
@@ -109,8 +109,8 @@ class ChatDecoder(JsonDecoder):
 
     def _used(self, chunk: Object) -> Iterator[Fact]:
         """Yield the usage of a chunk or a body: at its top, where Groq has it, or in a choice (Moonshot)."""
-        places = (chunk, object_(chunk, "x_groq"), *objects(chunk, "choices"))
-        usage = next((usage for place in places if (usage := object_(place, "usage"))), None)
+        holders = (chunk, object_(chunk, "x_groq"), *objects(chunk, "choices"))
+        usage = next((usage for holder in holders if (usage := object_(holder, "usage"))), None)
         if usage:
             cost = reported_cost(usage, self._data, "usage")
             counts = _counts(usage)
@@ -172,27 +172,25 @@ def _refused(body: Object) -> Iterator[Fact]:
         yield unknown(kind)
 
 
-_COUNTS: Mapping[str, Paths] = {
-    **COUNTS,
-    "cache_write_input_tokens": ("prompt_tokens_details.cache_write_tokens", "cache_creation_input_tokens"),
-}
-_CITATIONS = ("citation_tokens",)  # Perplexity
-_DETAILS: Mapping[str, Paths] = {
-    "cache_write_1h_input_tokens": ("cache_creation.ephemeral_1h_input_tokens",),
-    "input_audio_tokens": ("prompt_tokens_details.audio_tokens",),
-    "cache_read_input_audio_tokens": ("prompt_tokens_details.cached_tokens_details.audio_tokens",),
-    "input_image_tokens": ("prompt_tokens_details.image_tokens",),
-    "input_video_tokens": ("prompt_tokens_details.video_tokens",),
-    "output_audio_tokens": ("completion_tokens_details.audio_tokens",),
-    "output_image_tokens": ("completion_tokens_details.image_tokens",),
-    "output_video_tokens": ("completion_tokens_details.video_tokens",),
-    "output_citation_tokens": _CITATIONS,
-    "web_searches": (
-        "num_search_queries",  # Perplexity
-        "server_tool_use_details.web_search_requests",  # OpenRouter
-        "server_tool_use.web_search_requests",  # the same, and Anthropic behind a gateway
-    ),
-}
+_COUNTS = places(
+    f"{COUNTS}cache_write_input_tokens prompt_tokens_details.cache_write_tokens cache_creation_input_tokens"
+)
+# Citations are of Perplexity, searches of Perplexity, of OpenRouter, and of Anthropic behind a gateway.
+_DETAILS = places(
+    """
+cache_write_1h_input_tokens cache_creation.ephemeral_1h_input_tokens
+input_audio_tokens prompt_tokens_details.audio_tokens
+cache_read_input_audio_tokens prompt_tokens_details.cached_tokens_details.audio_tokens
+input_image_tokens prompt_tokens_details.image_tokens
+input_video_tokens prompt_tokens_details.video_tokens
+output_audio_tokens completion_tokens_details.audio_tokens
+output_image_tokens completion_tokens_details.image_tokens
+output_video_tokens completion_tokens_details.video_tokens
+output_citation_tokens citation_tokens
+web_searches num_search_queries server_tool_use_details.web_search_requests
+web_searches server_tool_use.web_search_requests
+"""
+)
 
 
 def _counts(usage: Object) -> Usage:
@@ -201,7 +199,7 @@ def _counts(usage: Object) -> Usage:
     Input includes what was cached. Output includes reasoning, though xAI counts it apart, where the total shows it, and
     Perplexity, which counts citations apart too.
     """
-    counts, citations = Usage(**counts_at(usage, _COUNTS)), first_count(usage, _CITATIONS)
+    counts, citations = Usage(**counts_at(usage, _COUNTS)), token_count(usage, "citation_tokens")
     input, output, reasoning = counts.input_tokens, counts.output_tokens, counts.reasoning_output_tokens
     if output is not None and citations is not None:
         output = whole(output + citations + (reasoning or 0))

@@ -25,7 +25,7 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
-from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text
+from recorder.wire.dialects.json_values import Object, as_json, object_, objects, places, text
 from recorder.wire.dialects.json_values import whole as number
 from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.media import digested
@@ -41,7 +41,7 @@ from recorder.wire.dialects.openai_responses.items import (
 )
 from recorder.wire.dialects.openai_responses.texts import ABOUT, FAST_PATHS, TEXT_EVENTS
 from recorder.wire.dialects.unread import Content
-from recorder.wire.dialects.usage_report import Paths, counts_at, details_at, reported_cost, with_own
+from recorder.wire.dialects.usage_report import COUNTS, counts_at, details_at, reported_cost
 
 
 def _types(steps: Mapping[str, str]) -> list[str]:
@@ -297,20 +297,23 @@ class ResponsesDecoder(JsonDecoder):
         return (TextAdded(key, "arguments", 0, draft.add(number(payload, "command_index") or 0, delta)),)
 
 
-_COUNTS = with_own(
-    input_tokens=("input_tokens",),
-    cache_read_input_tokens=("input_tokens_details.cached_tokens",),
-    cache_write_input_tokens=("input_tokens_details.cache_write_tokens",),
-    output_tokens=("output_tokens",),
-    reasoning_output_tokens=("output_tokens_details.reasoning_tokens",),
+_COUNTS = places(
+    f"""
+input_tokens input_tokens
+cache_read_input_tokens input_tokens_details.cached_tokens
+cache_write_input_tokens input_tokens_details.cache_write_tokens
+output_tokens output_tokens
+reasoning_output_tokens output_tokens_details.reasoning_tokens
+{COUNTS}
+"""
 )
-_DETAILS: Mapping[str, Paths] = {
-    "web_searches": (
-        "server_side_tool_usage_details.web_search_calls",  # xAI
-        "tool_calls_details.search_web.invocation",  # Perplexity
-        "server_tool_use_details.web_search_requests",  # OpenRouter
-    )
-}
+# of xAI, Perplexity, OpenRouter
+_DETAILS = places(
+    """
+web_searches server_side_tool_usage_details.web_search_calls
+web_searches tool_calls_details.search_web.invocation server_tool_use_details.web_search_requests
+"""
+)
 
 
 _EVENTS: Mapping[str, Callable[[ResponsesDecoder, str, Object], Sequence[Fact]]] = {

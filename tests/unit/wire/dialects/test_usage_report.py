@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from recorder.model.facts import MalformedPayload, UsageReported
 from recorder.model.prices import AMOUNT_LIMIT, usd
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.json_values import decoded
-from recorder.wire.dialects.usage_report import ReportedCost, first_count, reported_cost
+from recorder.wire.dialects.json_values import decoded, places
+from recorder.wire.dialects.usage_report import ReportedCost, counts_at, reported_cost
 from tests.support.tables import table
 
 
@@ -108,5 +108,4 @@ def test_input_that_becomes_nothing_is_a_fault_and_counts() -> None:
 
 def test_a_count_is_that_at_the_first_path_that_has_one() -> None:
     usage = {"a": {"b": True}, "c": 2.0, "d": 3}
-    assert first_count(usage, ("a.b", "a.b.x", "c", "d")) == 2
-    assert first_count(usage, ("e",)) is None
+    assert counts_at(usage, places("first a.b a.b.x c d\nno e")) == {"first": 2, "no": None}
