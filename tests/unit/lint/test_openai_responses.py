@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from recorder.lint.linter import lint
-from recorder.wire.dialects.openai_responses.lint.catalog import FIELDS, OF_ITEMS
+from recorder.wire.dialects.openai_responses.lint.events import FIELDS, OF_ITEMS
 from recorder.wire.recording import recording_of
 from tests.support.recordings import Json, Mutation, Reply, assert_clean, broken, linted, recorded
 

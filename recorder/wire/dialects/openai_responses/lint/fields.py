@@ -1,19 +1,35 @@
-"""RS02…: the fields that each event and each item must have."""
+"""RS02…, RS05…, RS06…: the fields of events and items, and what a response reports at its end.
+
+That are its tokens, and the error or the reason if it did not succeed.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from recorder.lint.faults import misfit, shown
-from recorder.lint.rule import Check, Hit, rules
+from recorder.lint.rule import Check, Hit, at_end, rules
 from recorder.lint.shape import Misfit
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects.json_values import text
-from recorder.wire.dialects.openai_responses.lint.catalog import FIELDS, ITEM_FIELDS, LOGPROBS, OF_ITEMS, Kinds
-from recorder.wire.dialects.openai_responses.lint.events import Json, StreamEvent, stream_events
+from recorder.wire.dialects.openai_responses.lint.events import (
+    EARLY,
+    FIELDS,
+    ITEM_FIELDS,
+    LOGPROBS,
+    OF_ITEMS,
+    Json,
+    Kinds,
+    StreamEvent,
+    course,
+    each_event,
+    where,
+)
 from recorder.wire.dialects.openai_responses.lint.shapes import SHAPES
 
+_COMPLETED, _INCOMPLETE = "response.completed", "response.incomplete"
 _ITEM_EVENTS = frozenset({"response.output_item.added", "response.output_item.done"})
 _STEPS = "created queued in_progress completed incomplete failed"
 _TEXT_OF = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
@@ -43,53 +59,38 @@ def _without_fields(stream: StreamView) -> list[Hit]:
     """Return the events of this window that lack a field."""
     found: list[Hit] | None = stream.memo.get("fields")
     if found is None:
-        found = stream.memo["fields"] = list(_lacking(stream_events(stream)))
+        found = stream.memo["fields"] = list(each_event(_lacking)(stream))
         stream.kept("without fields", list[Hit]).extend(found[:1])
     return found
 
 
-def _lacking(events: Iterable[StreamEvent]) -> Iterable[Hit]:
-    for each in events:
-        for field, kind in FIELDS.get(each.type, {}).items():
-            if type(each.payload.get(field)) is not kind:
-                yield Hit(each.pos, _lack(each.type, field, kind, each.payload))
+def _lacking(each: StreamEvent) -> Iterable[str]:
+    for field, kind in FIELDS.get(each.type, {}).items():
+        if type(each.payload.get(field)) is not kind:
+            yield _lack(each.type, field, kind, each.payload)
 
 
 def _lack(of: str, field: str, kind: type, json: Json) -> str:
     return f"{of} without {field}" if json.get(field) is None else f"{field} of {of} is not {_KIND_NAMES[kind]}"
 
 
-def _no_item_id(stream: StreamView) -> Iterable[Hit]:
-    for each in stream_events(stream):
-        if each.type in OF_ITEMS and not text(each.payload, "item_id"):
-            yield Hit(each.pos, each.type)
+def _unfit_items(each: StreamEvent) -> Iterable[str]:
+    """Yield what an item lacks."""
+    item = each.payload.get("item")
+    if not isinstance(item, dict):
+        return
+    kinds: Kinds = {"type": str, **ITEM_FIELDS.get(str(item.get("type")), {})}
+    for field, kind in kinds.items():
+        if type(item.get(field)) is not kind:
+            yield _lack(f"{item.get('type') or 'item'} in {each.type}", field, kind, item)
 
 
-def _no_logprobs(stream: StreamView) -> Iterable[Hit]:
-    for each in stream_events(stream):
-        if each.type in LOGPROBS and not isinstance(each.payload.get("logprobs"), list):
-            yield Hit(each.pos, each.type)
-
-
-def _unfit_items(stream: StreamView) -> Iterable[Hit]:
-    """Yield items that lack something."""
-    for each in stream_events(stream):
-        item = each.payload.get("item")
-        if each.type not in _ITEM_EVENTS or not isinstance(item, dict):
-            continue
-        kinds: Kinds = {"type": str, **ITEM_FIELDS.get(str(item.get("type")), {})}
-        for field, kind in kinds.items():
-            if type(item.get(field)) is not kind:
-                yield Hit(each.pos, _lack(f"{item.get('type') or 'item'} in {each.type}", field, kind, item))
-
-
-def _unfit_shapes(stream: StreamView) -> Iterable[Hit]:
+def _unfit_shapes(each: StreamEvent) -> Iterable[str]:
     """Yield misfits inside of responses, items and parts that no other rule covers."""
-    for each in stream_events(stream):
-        field, kind = _SHAPED.get(each.type, ("", ""))
-        value = each.payload.get(field)
-        if isinstance(value, dict):
-            yield from (Hit(each.pos, misfit(found)) for found in _beyond(each, field, kind, value))
+    field, kind = _SHAPED[each.type]
+    value = each.payload.get(field)
+    if isinstance(value, dict):
+        yield from map(misfit, _beyond(each, field, kind, value))
 
 
 def _beyond(each: StreamEvent, field: str, kind: str, value: Json) -> Iterable[Misfit]:
@@ -104,11 +105,10 @@ def _beyond(each: StreamEvent, field: str, kind: str, value: Json) -> Iterable[M
             yield found._replace(path=f"{field}.{found.path}")
 
 
-def _mute_parts(stream: StreamView) -> Iterable[Hit]:
-    for each in stream_events(stream):
-        part = each.payload.get("part")
-        if isinstance(part, dict) and _is_mute(each):
-            yield Hit(each.pos, f"part of {each.type} is {shown(part)}")
+def _mute_parts(each: StreamEvent) -> Iterable[str]:
+    part = each.payload.get("part")
+    if isinstance(part, dict) and _is_mute(each):
+        yield f"part of {each.type} is {shown(part)}"
 
 
 def _is_mute(each: StreamEvent) -> bool:
@@ -121,13 +121,105 @@ def _is_mute(each: StreamEvent) -> bool:
     )
 
 
+# -- tokens and errors
+
+_COUNTS = ("input_tokens", "output_tokens", "total_tokens")
+_DETAILS = (
+    ("input_tokens_details", "cached_tokens", "input_tokens"),
+    ("output_tokens_details", "reasoning_tokens", "output_tokens"),
+)
+"""An object, the count in it, and the count that this is a part of."""
+
+
+def _lacking_counts(each: StreamEvent) -> Iterable[str]:
+    usage = each.response.get("usage")
+    if isinstance(usage, dict):
+        if wrong := _wrong(usage):
+            yield f"no number {', '.join(wrong)}"
+    elif usage is not None and each.type == _INCOMPLETE:
+        yield f"usage is {shown(usage)}"
+
+
+def _wrong(usage: Json) -> list[str]:
+    wrong = [name for name in _COUNTS if _count(usage, name) is None]
+    for details, name, _ in _DETAILS:
+        inner = usage.get(details)
+        if inner is not None and _count(inner, name) is None:
+            wrong.append(f"{details}.{name}")
+        others = inner.items() if isinstance(inner, dict) else ()
+        wrong += [f"{details}.{other}" for other, value in others if other != name and isinstance(value, str | bool)]
+    return wrong
+
+
+def _no_details(each: StreamEvent) -> Iterable[str]:
+    usage = each.response.get("usage")
+    missing = [details for details, _, _ in _DETAILS if isinstance(usage, dict) and usage.get(details) is None]
+    if missing:
+        yield f"no {' and no '.join(missing)}"
+
+
+def _contradictions(each: StreamEvent) -> Iterable[str]:
+    usage = each.response.get("usage")
+    if not isinstance(usage, dict) or _wrong(usage):
+        return
+    if usage["total_tokens"] != usage["input_tokens"] + usage["output_tokens"]:
+        yield f"total {usage['total_tokens']}, input {usage['input_tokens']} + output {usage['output_tokens']}"
+    yield from (f"{name} is {usage[name]}" for name in _COUNTS if usage[name] < 0)
+    for details, name, whole in _DETAILS:
+        part = _count(usage.get(details), name)
+        if part is not None and not 0 <= part <= usage[whole]:
+            yield f"{name} {part} of {usage[whole]} {whole}"
+
+
+def _count(of: Any, name: str) -> int | None:
+    value = of.get(name) if isinstance(of, dict) else None
+    return value if type(value) is int else None
+
+
+def _mute_error(each: StreamEvent) -> Iterable[str]:
+    if not text(each.error, "message"):
+        yield "no text `error.message`"
+
+
+def _codeless_error(each: StreamEvent) -> Iterable[str]:
+    """Yield that an error has no code. The reference has a code that may be null."""
+    if "code" not in each.error:
+        yield "no `code`"
+    elif not isinstance(each.error["code"], str | None):
+        yield f"code is {shown(each.error['code'])}"
+
+
+def _mute_failure(each: StreamEvent) -> Iterable[str]:
+    lacking = [name for name in ("code", "message") if not text(each.response, "error", name)]
+    if each.response and lacking:
+        yield f"no text {' and '.join(f'`response.error.{name}`' for name in lacking)}"
+
+
+def _lonely_error(stream: StreamView) -> Iterable[Hit]:
+    found = course(stream)
+    if not stream.is_switched and "response.failed" not in found.types:  # over WebSocket, Codex reads it
+        yield from map(Hit, found.errors)
+
+
 _CHECKS: Mapping[str, Check] = {
     "RS020": _without_fields,
-    "RS021": _no_item_id,
-    "RS022": _no_logprobs,
-    "RS023": _unfit_items,
-    "RS026": _unfit_shapes,
-    "RS027": _mute_parts,
+    "RS021": where(lambda each: not text(each.payload, "item_id"), *OF_ITEMS),
+    "RS022": where(lambda each: not isinstance(each.payload.get("logprobs"), list), *LOGPROBS),
+    "RS023": each_event(_unfit_items, *_ITEM_EVENTS),
+    "RS026": each_event(_unfit_shapes, *_SHAPED),
+    "RS027": each_event(_mute_parts),
+    "RS050": where(
+        lambda each: each.response and not isinstance(each.response.get("usage"), dict), _COMPLETED, says_type=False
+    ),
+    "RS051": each_event(_lacking_counts, _COMPLETED, _INCOMPLETE),
+    "RS052": each_event(_contradictions, _COMPLETED, _INCOMPLETE),
+    "RS053": where(lambda each: each.response.get("usage"), *EARLY),
+    "RS055": each_event(_no_details, _COMPLETED, _INCOMPLETE),
+    "RS060": each_event(_mute_error, "error"),
+    "RS061": each_event(_mute_failure, "response.failed"),
+    "RS062": at_end(_lonely_error, course),
+    "RS063": where(lambda each: not text(each.response, "incomplete_details", "reason"), _INCOMPLETE, says_type=False),
+    "RS064": each_event(_codeless_error, "error"),
 }
 
 RULES = rules(
@@ -176,6 +268,70 @@ openai-python, `responses.stream`: TypeError “unsupported operand type(s) for 
  'str'”, or an AssertionError without a message, at the first delta.
 OpenAI API reference, Responses: Streaming events: response.content_part.added; openai-python 3.52,
  lib/streaming/responses
+
+RS050 warning openai codex sdk
+A completed response reports no tokens.
+Codex counts 0 tokens, so its context meter does not move, and it does not compact before the window
+ is full.
+OpenAI API reference, Responses: ResponseUsage; Codex CLI 0.169, codex-api/src/sse/responses.rs:
+ ResponseCompletedUsage
+
+RS051 error openai codex sdk
+The usage lacks a count.
+Codex: “stream disconnected before completion: failed to parse ResponseCompleted: missing field
+ `total_tokens`” (or `cached_tokens` …), although everything else arrived; in the SDKs the field is
+ None.
+OpenAI API reference, Responses: ResponseUsage; Codex CLI 0.169, codex-api/src/sse/responses.rs:
+ ResponseCompletedUsage
+
+RS052 warning openai codex sdk
+The token counts contradict each other.
+Total is input + output, cached tokens are part of input, reasoning tokens part of output: a client
+ that computes costs or the remaining context gets wrong, even negative, numbers.
+OpenAI API reference, Responses: ResponseUsage
+
+RS053 note openai sdk
+Tokens are reported before the response has ended.
+OpenAI sends null before the end; clients that add all reports count tokens twice.
+OpenAI API reference, Responses: ResponseUsage
+
+RS055 warning openai sdk
+The usage has no `input_tokens_details` or no `output_tokens_details`.
+The SDKs declare both as required: `usage.input_tokens_details.cached_tokens` fails with
+ AttributeError “'NoneType' object has no attribute 'cached_tokens'”.
+OpenAI API reference, Responses: ResponseUsage
+
+RS060 error openai sdk
+An `error` event has no message.
+openai-python raises APIError “An error occurred during streaming”, whatever the cause was.
+OpenAI API reference, Responses: Streaming events: error; openai-python 3.52, _streaming.py
+
+RS061 error openai codex sdk
+A failed response lacks the code or the message of its error.
+Codex reports “response.failed event received”, or an empty text, and retries: only the code tells
+ it whether a retry can help (`context_length_exceeded`, `insufficient_quota`,
+ `rate_limit_exceeded`).
+OpenAI API reference, Responses: Streaming events: response.failed; Codex CLI 0.169,
+ codex-api/src/sse/responses.rs
+
+RS062 error codex
+An `error` event is not followed by `response.failed`.
+Codex does not read `error`: it reports “stream closed before response.completed”, loses the
+ message, and retries.
+Codex CLI 0.169, codex-api/src/sse/responses.rs, which has no case for it
+
+RS063 warning openai codex sdk
+An incomplete response has no reason.
+Codex: “Incomplete response returned, reason: unknown”; a token limit cannot be distinguished from a
+ content filter.
+OpenAI API reference, Responses: Streaming events: incomplete_details; Codex CLI 0.169,
+ codex-api/src/sse/responses.rs
+
+RS064 warning openai sdk
+An `error` event has no `code`: a text, or null.
+openai-python has no `APIError.code`: a client that uses it for retries cannot distinguish a limit
+ from a fault of the request.
+OpenAI API reference, Responses: Streaming events: error
 """,
     _CHECKS.__getitem__,
 )

@@ -12,8 +12,16 @@ from collections.abc import Callable, Iterable, Mapping
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects.json_values import object_, text
-from recorder.wire.dialects.openai_responses.lint.catalog import FAMILIES, NAMELESS, OF_ITEMS, Family
-from recorder.wire.dialects.openai_responses.lint.events import Json, StreamEvent, is_readable, stream_events
+from recorder.wire.dialects.openai_responses.lint.events import (
+    FAMILIES,
+    NAMELESS,
+    OF_ITEMS,
+    Family,
+    Json,
+    StreamEvent,
+    is_readable,
+    stream_events,
+)
 
 Place = tuple[str, int]
 """The name of a list in an item (content, summary) or of a text in it, and the number in that list."""
