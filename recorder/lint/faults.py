@@ -6,8 +6,7 @@ Rules whose faults follow from each other share a walk, so that a fault is named
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import takewhile
-from typing import TypeGuard
+from typing import Protocol, TypeGuard
 
 from recorder.lint.rule import Check, Hit
 from recorder.lint.shape import Misfit
@@ -20,18 +19,40 @@ Fault = tuple[str, Hit]
 _SHOWN = 60  # characters of a value that is shown
 
 
-def shared_checks(name: str, faults: Callable[[StreamView], Iterable[Fault]]) -> Callable[[str], Check]:
-    """Return what makes the check of a rule, by its id, from a pass that runs once for each window of a stream."""
+class StreamWalk(Protocol):
+    """What follows the blocks of one stream up to the first gap: after it, nothing can be reported as out of order."""
+
+    def feed(self, frame: StreamBlock) -> Iterable[Fault]:
+        """Yield the faults of a block."""
+
+    def end(self, is_seen_whole: bool) -> Iterable[Fault]:
+        """Yield the faults of the end: what is missing there was perhaps sent if the stream was not seen whole."""
+
+
+def shared_checks(walk_of: Callable[[StreamView], StreamWalk]) -> Callable[[str], Check]:
+    """Return what makes the check of a rule, by its id, from a walk that all rules of a format share."""
 
     def found(stream: StreamView) -> dict[str, list[Hit]]:
-        by_rule: dict[str, list[Hit]] | None = stream.memo.get(name)
+        by_rule: dict[str, list[Hit]] | None = stream.memo.get("faults")
         if by_rule is None:
-            by_rule = stream.memo[name] = {}
-            for id, hit in faults(stream) if is_answer(stream) else ():
+            by_rule = stream.memo["faults"] = {}
+            for id, hit in _faults(stream, walk_of) if is_answer(stream) else ():
                 by_rule.setdefault(id, []).append(hit)
         return by_rule
 
     return lambda id: lambda stream: found(stream).get(id, ())
+
+
+def _faults(stream: StreamView, walk_of: Callable[[StreamView], StreamWalk]) -> Iterable[Fault]:
+    """Yield the faults of a window, in order, then those of the end of the stream."""
+    walk = stream.kept("walk", lambda: walk_of(stream))
+    lost = stream.gaps[0].pos if stream.gaps else None
+    for frame in stream.blocks:
+        if lost is not None and frame.pos >= lost:
+            break
+        yield from walk.feed(frame)
+    if stream.is_last:
+        yield from walk.end(is_seen_whole(stream))
 
 
 def is_answer(stream: StreamView) -> bool:
@@ -42,12 +63,6 @@ def is_answer(stream: StreamView) -> bool:
 def is_seen_whole(stream: StreamView) -> bool:
     """Return whether what is missing at the end was not sent: no side left early, and the recorder lost nothing."""
     return not (stream.was_cut_by_us or stream.has_gap)
-
-
-def frames_before_gap(stream: StreamView) -> Iterable[StreamBlock]:
-    """Yield the blocks of a stream up to the first gap: after it, nothing can be reported as out of order."""
-    lost = stream.gaps[0].pos if stream.gaps else None
-    return takewhile(lambda frame: lost is None or frame.pos < lost, stream.blocks)
 
 
 def is_json(frame: StreamBlock) -> bool:

@@ -12,6 +12,7 @@ from recorder.model.facts import ErrorReported, Fact, MalformedPayload, Response
 from recorder.model.payloads import EndRecord
 from recorder.projections.fact_reader import ERROR_STATUS, FactReader, asks_for_answer
 from recorder.wire.dialects import by_name
+from recorder.wire.dialects.json_values import word
 
 _STREAMS = (b"event:", b"data:", b":", b"id:", b"retry:")  # what the body of an event stream begins with
 
@@ -160,14 +161,15 @@ def _wrong_error(stream: StreamView) -> str | None:
     return wrong_error(stream.document)
 
 
-def wrong_error(document: Any) -> str | None:
-    """Return what is wrong with an error as OpenAI's API puts it; None if nothing is."""
+def wrong_error(document: Any, *texts: str) -> str | None:
+    """Return what is wrong with an error as OpenAI's API puts it, or one with these texts; None if nothing is."""
     if not isinstance(document, dict):
         return "the body is not a JSON object"
     error = document.get("error")
     if not isinstance(error, dict):
         return "no object `error`"
-    return None if isinstance(error.get("message"), str) and error["message"] else "no text `error.message`"
+    lacking = [name for name in texts or ("message",) if not word(error, name)]
+    return f"no text `error.{lacking[0]}`" if lacking else None
 
 
 _CHECKS: Mapping[str, Check] = {

@@ -195,7 +195,4 @@ def text_or_json(value: Any) -> str:
 
 def request_object(body: bytes) -> Object:
     """Return the JSON object that a request body is, else an empty one."""
-    try:
-        return object_(decoded(body)) if body else {}
-    except ValueError:
-        return {}
+    return object_(decoded_or_none(body)) if body else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from recorder.lint.http import wrong_error
 from recorder.probe import checks
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import (
@@ -42,15 +43,11 @@ _ANSWERED = [
 ]
 
 
-def wrong_error(document: Any) -> str | None:
+def _wrong_error(document: Any) -> str | None:
     """Return what is wrong with an error as Anthropic's API puts it; None if nothing is."""
-    if not isinstance(document, dict):
-        return "the body is not a JSON object"
-    error = document.get("error")
-    if document.get("type") != "error" or not isinstance(error, dict):
+    if isinstance(document, dict) and (document.get("type") != "error" or not isinstance(document.get("error"), dict)):
         return "no `type` that is `error`, or no object `error`"
-    lacking = [name for name in ("type", "message") if not (isinstance(error.get(name), str) and error[name])]
-    return f"no text `error.{lacking[0]}`" if lacking else None
+    return wrong_error(document, "type", "message")
 
 
 _FORM = ApiForm(
@@ -63,7 +60,7 @@ _FORM = ApiForm(
     formats={"output_config": {"format": {"type": "json_schema", "schema": CITY}}},
     titles={"reasoning": "Thinking, which is shown", "forced-tool": "A call that `tool_choice` demands"},
     document=checks.document(SHAPES, "message"),
-    wrong_error=wrong_error,
+    wrong_error=_wrong_error,
     reasoning=(checks.reasons(is_shown=True), checks.signs),
     done="end_turn",
     called="tool_use",
@@ -92,7 +89,7 @@ API = ProbeApi(
     "anthropic",
     "claude-haiku-4-5",
     lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
-    wrong_error,
+    _wrong_error,
     common_cases(_FORM),
     "anthropic",
     _read,

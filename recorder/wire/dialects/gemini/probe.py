@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 from urllib.parse import quote
 
+from recorder.lint.http import wrong_error
 from recorder.probe import checks
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import (
@@ -21,6 +22,7 @@ from recorder.probe.cases import (
 from recorder.probe.schema import CITY, TOOL, WEATHER
 from recorder.probe.sdks import BASE, QUESTION
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES
+from recorder.wire.dialects.json_values import member
 
 _TOOLS = [{"functionDeclarations": [{"name": TOOL, "description": TOOL_HELP, "parametersJsonSchema": WEATHER}]}]
 _FORCED = {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [TOOL]}}
@@ -47,17 +49,12 @@ _ANSWERED = [
 ]
 
 
-def wrong_error(document: Any) -> str | None:
+def _wrong_error(document: Any) -> str | None:
     """Return what is wrong with an error as Google's APIs put it; None if nothing is."""
-    if not isinstance(document, dict):
-        return "the body is not a JSON object"
-    error = document.get("error")
-    if not isinstance(error, dict):
-        return "no object `error`"
-    if not isinstance(error.get("code"), int):
+    error = member(document, "error")
+    if isinstance(error, dict) and not isinstance(error.get("code"), int):
         return "no number `error.code`"
-    lacking = [name for name in ("message", "status") if not (isinstance(error.get(name), str) and error[name])]
-    return f"no text `error.{lacking[0]}`" if lacking else None
+    return wrong_error(document, "message", "status")
 
 
 def _create(progress: Progress, body: Json, most_tokens: int) -> tuple[str, Json]:
@@ -77,7 +74,7 @@ _FORM = ApiForm(
     formats={"generationConfig": _FORMAT},
     titles={"reasoning": "Thoughts, which are shown", "forced-tool": "A call that the mode `ANY` demands"},
     document=checks.document(SHAPES, "generate_content_response"),
-    wrong_error=wrong_error,
+    wrong_error=_wrong_error,
     reasoning=(checks.reasons(is_shown=True),),
     done="STOP",
     called="STOP",
@@ -111,7 +108,7 @@ API = ProbeApi(
     "gemini",
     "gemini-2.5-flash",
     lambda key: {"x-goog-api-key": key},
-    wrong_error,
+    _wrong_error,
     common_cases(_FORM),
     "google.genai",
     _read,

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
-from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
+from recorder.lint.faults import Fault, is_json, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.anthropic.lint.shapes import SHAPES
-from recorder.wire.dialects.json_values import Object, array, decoded, member, names, object_, objects, text
+from recorder.wire.dialects.json_values import Object, array, decoded_or_none, member, names, object_, objects, text
 
 _CUT = ("max_tokens", "model_context_window_exceeded", "refusal", "pause_turn")
 """The stop reasons with which a block may be incomplete."""
@@ -62,18 +62,6 @@ _JUDGED = re.compile(
 """The fields that have rules of their own."""
 
 
-def faults(stream: StreamView) -> Iterable[Fault]:
-    """Yield the faults of a window, in order, then those of the end of the stream."""
-    message = stream.kept("messages", MessageCheck)
-    for frame in frames_before_gap(stream):
-        if frame.data:
-            yield from message.feed(frame)
-        elif frame.name and frame.name != "ping":
-            yield "AN028", Hit(frame.pos, f"event: {frame.name[:60]}")
-    if stream.is_last:
-        yield from message.end(is_seen_whole(stream))
-
-
 class ContentBlock:
     """Follows one block. Unknown types may have any delta."""
 
@@ -116,7 +104,8 @@ class ContentBlock:
     def end(self) -> Iterable[Fault]:
         """Yield the faults of a block that was completed."""
         written = "".join(self._input)
-        if self._type in CALLS and written and not _is_object(written):
+        decoded = decoded_or_none(written.encode("utf-8", "replace"))
+        if self._type in CALLS and written and not isinstance(decoded, dict):
             yield "AN019", Hit(self.pos, shown(written))
         if self._type == "thinking" and not self._is_signed:
             yield "AN020", Hit(self.pos)
@@ -134,7 +123,7 @@ class ContentBlock:
 class MessageCheck:
     """Follows the events of one message."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: StreamView) -> None:
         self._has_begun = self._has_start = self._failed = self._stopped = self._is_calling = False
         self._blocks: list[ContentBlock] = []
         self._open: dict[int, ContentBlock] = {}  # in the order in which they began
@@ -146,6 +135,12 @@ class MessageCheck:
         self._last: tuple[int, object] = (0, None)  # where `message_delta` stands, and its tokens of output
 
     def feed(self, frame: StreamBlock) -> Iterable[Fault]:
+        if frame.data:
+            yield from self._event(frame)
+        elif frame.name and frame.name != "ping":
+            yield "AN028", Hit(frame.pos, f"event: {frame.name[:60]}")
+
+    def _event(self, frame: StreamBlock) -> Iterable[Fault]:
         is_error = frame.type == "error" or frame.name == "error"
         if is_done_mark(frame):
             yield "AN027", Hit(frame.pos)
@@ -313,10 +308,3 @@ def _misfits(frame: StreamBlock) -> Iterable[Fault]:
         for name, count in object_(usage).items():
             if is_whole_number(count) and not 0 <= count <= TOKENS_LIMIT:
                 yield "AN030", Hit(frame.pos, f"{name} is {count}")
-
-
-def _is_object(source: str) -> bool:
-    try:
-        return isinstance(decoded(source.encode("utf-8", "replace")), dict)
-    except ValueError:
-        return False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from recorder.lint.faults import shared_checks
 from recorder.lint.rule import rules
-from recorder.wire.dialects.gemini.lint.chunks import faults
+from recorder.wire.dialects.gemini.lint.chunks import Chunks
 
 RULES = rules(
     """
@@ -152,6 +152,6 @@ The chunk with the `finishReason` comes twice.
 Clients concatenate chunks: its text is in the answer twice, and its calls are made twice.
 Gemini API reference, GenerateContentResponse
 """,
-    shared_checks("gemini", faults),
+    shared_checks(Chunks),
     "gemini",
 )

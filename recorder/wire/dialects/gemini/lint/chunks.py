@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable
 from itertools import chain
 
-from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
+from recorder.lint.faults import Fault, is_json, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES
-from recorder.wire.dialects.json_values import Object, array, decoded, member, object_, objects, text
+from recorder.wire.dialects.json_values import Object, array, decoded_or_none, member, object_, objects, text
 from recorder.wire.sse import BOM
 
 _COUNTS = (
@@ -41,16 +41,6 @@ _COUNTED = re.compile(r"usageMetadata(\.\w+Count)?")
 
 _RULE_OF = {"args": "GE014", "thoughtSignature": "GE016"}
 """The rules of some fields; all others have one together."""
-
-
-def faults(stream: StreamView) -> Iterable[Fault]:
-    """Yield the faults of a window, in order, then those of the end of the stream."""
-    chunks = stream.kept("gemini", lambda: Chunks(is_cut=stream.was_cut_by_us))
-    for frame in frames_before_gap(stream):
-        yield from _line_faults(frame)
-        yield from chunks.feed(frame)
-    if stream.is_last:
-        yield from chunks.end(is_seen_whole(stream))
 
 
 class CandidateFaults:
@@ -95,8 +85,8 @@ class CandidateFaults:
 class Chunks:
     """Follows the chunks of one stream."""
 
-    def __init__(self, *, is_cut: bool) -> None:
-        self._is_cut = is_cut
+    def __init__(self, stream: StreamView) -> None:
+        self._is_cut = stream.was_cut_by_us
         self._candidates: dict[int, CandidateFaults] = {}
         self._same: dict[str, object] = {}
         self._usage: tuple[int, Object] | None = None  # the last one that counts tokens, and where
@@ -104,6 +94,7 @@ class Chunks:
         self._before: Object = {}  # the last chunk
 
     def feed(self, frame: StreamBlock) -> Iterable[Fault]:
+        yield from _line_faults(frame)
         if is_done_mark(frame):
             yield "GE004", Hit(frame.pos)
             return
@@ -226,12 +217,7 @@ def _line_rule(line: bytes) -> str:
 
 def _bare(frame: StreamBlock) -> object:
     """Decode a block without `data:`, as the SDK for Python reads it; return `None` if it is not JSON."""
-    if not frame.raw.lstrip().startswith(_BARE):
-        return None
-    try:
-        return decoded(frame.raw)
-    except ValueError:
-        return None
+    return decoded_or_none(frame.raw) if frame.raw.lstrip().startswith(_BARE) else None
 
 
 def _error(pos: int, payload: Object) -> Iterable[Fault]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from recorder.lint.faults import shared_checks
 from recorder.lint.rule import rules
-from recorder.wire.dialects.openai_chat.lint.chunks import faults
+from recorder.wire.dialects.openai_chat.lint.chunks import Chunks
 
 RULES = rules(
     """
@@ -244,6 +244,6 @@ An entry of a list in a later delta has no `index` that is a number.
  key”: it adds the entries of lists by it.
 openai-python, src/openai/lib/streaming/_deltas.py: accumulate_delta
 """,
-    shared_checks("chat", faults),
+    shared_checks(Chunks),
     "chat",
 )

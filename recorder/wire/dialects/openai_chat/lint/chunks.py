@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from recorder.lint.faults import Fault, frames_before_gap, is_json, is_seen_whole, is_whole_number, misfit, shown
+from recorder.lint.faults import Fault, is_json, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.json_values import Object, array, decoded, member, object_, objects
@@ -33,15 +33,6 @@ _JUDGED = re.compile(
     r"(\.index|\.function\.arguments)?)?)?)?"
 )
 """The fields that have rules of their own."""
-
-
-def faults(stream: StreamView) -> Iterable[Fault]:
-    """Yield the faults of a window, in order, then those of the end of the stream."""
-    chunks = stream.kept("chat", lambda: Chunks(stream))
-    for frame in frames_before_gap(stream):
-        yield from chunks.feed(frame)
-    if stream.is_last and is_seen_whole(stream):
-        yield from chunks.end()
 
 
 class ToolCall:
@@ -203,9 +194,9 @@ class Chunks:
         elif is_json(frame):
             yield "CH006", Hit(frame.pos, shown(frame.payload))
 
-    def end(self) -> Iterable[Fault]:
+    def end(self, is_seen_whole: bool) -> Iterable[Fault]:
         """Yield what is missing. Of a stream that broke off, what is missing first."""
-        if self._failed:
+        if self._failed or not is_seen_whole:
             return
         if self._is_chat and not self._choices:
             yield "CH011", Hit(None, "there is no choice at all")
