@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from recorder.wire.dialects.json_values import rows
+
 
 class Misfit(NamedTuple):
     """A value that is not of the kind that its place has."""
@@ -101,8 +103,7 @@ class Shapes:
 
     @cached_property
     def by_name(self) -> Mapping[str, Shape]:
-        joined = self._text.strip().replace("\n ", " ")
-        return dict(map(_shape, joined.splitlines()))
+        return dict(map(_shape, rows(self._text)))
 
     @cached_property
     def families(self) -> Mapping[str, Mapping[str, Shape]]:

@@ -16,7 +16,7 @@ import msgspec
 from recorder.model.facts import Links, RequestFacts
 from recorder.wire.dialects.conversation import Conversation
 from recorder.wire.dialects.decoder import JsonDecoder
-from recorder.wire.dialects.json_values import Object, request_object
+from recorder.wire.dialects.json_values import Object, request_object, rows
 from recorder.wire.dialects.keys import DONE, KeyExtractor
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
 from recorder.wire.providers import home_of
@@ -61,13 +61,10 @@ def paths(names: str, **places: Iterable[str]) -> tuple[str, ...]:
 
 
 def noise_fields(table: str, **places: Iterable[str]) -> tuple[NoiseField, ...]:
-    """Return the fields of a table: in a line the kind, the paths and the reason.
-
-    A line that begins with a space continues the one before.
-    """
+    """Return the fields of a table: in a row the kind, the paths and the reason."""
     found = []
-    for line in table.strip().replace("\n ", " ").splitlines():
-        kind, names, reason = line.split(" | ")
+    for row in rows(table):
+        kind, names, reason = row.split(" | ")
         found.append(NoiseField(msgspec.convert(kind, Noise), paths(names, **places), reason))
     return tuple(found)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import isfinite
 from typing import Any
@@ -13,6 +13,16 @@ import msgspec
 Object = Mapping[str, Any]
 
 BIGINT = 2**63
+
+
+def rows(table: str) -> Iterator[str]:
+    """Yield the rows of a table that is written as text: its lines, but for comments, which begin with `#`.
+
+    A line that begins with a space continues the one before.
+    """
+    for line in table.strip().replace("\n ", " ").splitlines():
+        if line and not line.startswith("#"):
+            yield line
 
 
 def names(words: str) -> frozenset[str]:
@@ -169,7 +179,7 @@ Places = Mapping[str, Sequence[Sequence[str]]]
 def places(table: str) -> Places:
     """Return the places of a table: in a line a name, and paths, which are names with dots between."""
     found: dict[str, list[list[str]]] = {}
-    for name, *paths in filter(None, map(str.split, table.splitlines())):
+    for name, *paths in map(str.split, rows(table)):
         found.setdefault(name, []).extend(path.split(".") for path in paths)
     return found
 

@@ -14,8 +14,9 @@ import msgspec
 
 from recorder.model.facts import Purpose, RequestFacts, RequestPurpose
 from recorder.wire.dialects import other
+from recorder.wire.dialects.json_values import rows
 from recorder.wire.grouping.probes import is_probe
-from recorder.wire.grouping.rules import Claims, ValueRule, first
+from recorder.wire.grouping.rules import Claims, ValueRule, first, value_rules
 
 _COUNTS = re.compile(r"POST .*(?:[:/]count[-_]?tokens|/input_tokens)(?::rawPredict)?", re.I)
 """A request's method and path, if it asks for a number: nothing is generated."""
@@ -35,78 +36,114 @@ class Opening(msgspec.Struct, frozen=True):
     pattern: str
 
 
-_CODEX_KIND = "header.x-codex-turn-metadata.request_kind"
-_CODEX_AGENT = "header.x-openai-subagent"
-_CLAUDE_CLASS = "header.x-claude-code-request-class"
+def _claims(table: str) -> tuple[Claim, ...]:
+    """Return the claims of a table: in a row the purpose, and the rule as in `value_rules`."""
+    found = []
+    for row in rows(table):
+        purpose, rule = row.split(maxsplit=1)
+        found.append(Claim(msgspec.convert(purpose, Purpose), *value_rules(rule)))
+    return tuple(found)
 
-STEPS: tuple[Claim, ...] = (
-    Claim("compaction", ValueRule("codex-kind", _CODEX_KIND, pattern="(compaction)")),
-    Claim("memory", ValueRule("codex-kind", _CODEX_KIND, pattern="(memory)")),
-    Claim("prewarm", ValueRule("codex-kind", _CODEX_KIND, pattern="(prewarm)")),
-    Claim("compaction", ValueRule("codex-agent", _CODEX_AGENT, pattern="(compact.*)")),
-    Claim("memory", ValueRule("codex-agent", _CODEX_AGENT, pattern="(memory.*)")),
-    Claim("compaction", ValueRule("claude-code-class", _CLAUDE_CLASS, pattern="(compaction)")),
+
+def _openings(table: str) -> tuple[Opening, ...]:
+    """Return the openings of a table: in a row the purpose, and the pattern."""
+    found = []
+    for row in rows(table):
+        purpose, pattern = row.split(maxsplit=1)
+        found.append(Opening(msgspec.convert(purpose, Purpose), pattern))
+    return tuple(found)
+
+
+STEPS = _claims(
+    """
+compaction codex-kind header.x-codex-turn-metadata.request_kind pattern=(compaction)
+memory codex-kind header.x-codex-turn-metadata.request_kind pattern=(memory)
+prewarm codex-kind header.x-codex-turn-metadata.request_kind pattern=(prewarm)
+compaction codex-agent header.x-openai-subagent pattern=(compact.*)
+memory codex-agent header.x-openai-subagent pattern=(memory.*)
+compaction claude-code-class header.x-claude-code-request-class pattern=(compaction)
+"""
 )
 """What stands above the words of a request."""
 
-SYSTEM_PROMPTS: tuple[Opening, ...] = (
-    Opening("title", r"You are a title generator\. You output ONLY a thread title\b"),  # opencode
-    Opening("title", r"You are naming a coding session\b"),  # Claude Code
-    Opening("title", r"Generate a concise, (?:sentence-case )?title\b"),
-    Opening("title", r"Analyze if this message indicates a new conversation topic\b"),
-    Opening("title", r"Summarize this coding conversation in under 50 characters\b"),
-    Opening("router", r"You are a (?:specialized )?Task Routing AI\b"),  # Gemini CLI
-    Opening("compaction", r"You are a specialized system component responsible for distilling chat history\b"),
-    Opening("compaction", r"You are a helpful AI assistant tasked with summarizing conversations\b"),  # Claude Code
-    Opening("compaction", r"\*Briefly\* summarize this partial conversation about programming\b"),  # aider
-    Opening("helper", r"You are an expert software engineer that generates concise, one-line Git commit messages\b"),
-    Opening(  # Gemini CLI, of an edit that failed
-        "helper",
-        r"You are an expert code-editing assistant(?: specializing in debugging and correcting failed"
-        r"|\. Your task is to analyze a failed edit)\b",
-    ),
-    Opening("subagent", r"[^\n]{0,200}\bYou are a sub-agent within a larger development system\b"),
-    Opening("subagent", r"You are a general-purpose subagent working for a parent agent\b"),  # qwen-code
-    Opening("title", r"Generate concise conversation titles\."),  # gptme
+SYSTEM_PROMPTS = _openings(
+    r"""
+# opencode
+title You are a title generator\. You output ONLY a thread title\b
+# Claude Code
+title You are naming a coding session\b
+title Generate a concise, (?:sentence-case )?title\b
+title Analyze if this message indicates a new conversation topic\b
+title Summarize this coding conversation in under 50 characters\b
+# Gemini CLI
+router You are a (?:specialized )?Task Routing AI\b
+compaction You are a specialized system component responsible for distilling chat history\b
+# Claude Code
+compaction You are a helpful AI assistant tasked with summarizing conversations\b
+# aider
+compaction \*Briefly\* summarize this partial conversation about programming\b
+helper You are an expert software engineer that generates concise, one-line Git commit messages\b
+# Gemini CLI, of an edit that failed
+helper You are an expert code-editing assistant(?: specializing in debugging and correcting
+ failed|\. Your task is to analyze a failed edit)\b
+subagent [^\n]{0,200}\bYou are a sub-agent within a larger development system\b
+# qwen-code
+subagent You are a general-purpose subagent working for a parent agent\b
+# gptme
+title Generate concise conversation titles\.
+"""
 )
 """How a system prompt, or a block of one, begins: as much of it as no program of a person's own begins with."""
 
-QUESTIONS: tuple[Opening, ...] = (
-    Opening("title", r"<session>.*</session>\s*Write the title in\b"),  # Claude Code
-    Opening("title", r"Please write a 5-10 word title for the following conversation\b"),
-    Opening("title", r"Generate a title for this conversation:"),  # opencode
-    Opening(
-        "compaction", r"Your task is to create a detailed summary of (?:the|this) (?:conversation|RECENT portion)\b"
-    ),
-    Opening("compaction", r"CRITICAL: Respond with TEXT ONLY\. Do NOT call any tools\b"),  # Claude Code
-    Opening("compaction", r"You are performing a CONTEXT CHECKPOINT COMPACTION\b"),  # Codex
-    Opening("compaction", r"Provide a detailed prompt for continuing our conversation above\b"),  # opencode
-    Opening("title", r"Your task: Create a 2-4 word title for this conversation\b"),  # gptme
-    Opening("title", r"Generate a descriptive name for this conversation\b"),
-    Opening("title", r"### Task:\s*Generate a concise, 3-5 word title\b"),  # Open WebUI
-    Opening("helper", r"### Task:\s*(?:Generate 1-3 broad tags|Suggest 3-5 relevant follow-up questions)\b"),
-    Opening("helper", r"### Task:\s*You are an autocompletion system\b"),
-    Opening("helper", r"### Task:\s.*<chat_history>"),  # also in words of its administrator
-    Opening("helper", r"Please say 'hello, world'\Z"),  # inspect-ai looks whether a model tells its reasoning
-    Opening("helper", r"Analyze \*only\* the content and structure of your immediately preceding response\b"),
+QUESTIONS = _openings(
+    r"""
+# Claude Code
+title <session>.*</session>\s*Write the title in\b
+title Please write a 5-10 word title for the following conversation\b
+# opencode
+title Generate a title for this conversation:
+compaction Your task is to create a detailed summary of (?:the|this) (?:conversation|RECENT portion)\b
+# Claude Code
+compaction CRITICAL: Respond with TEXT ONLY\. Do NOT call any tools\b
+# Codex
+compaction You are performing a CONTEXT CHECKPOINT COMPACTION\b
+# opencode
+compaction Provide a detailed prompt for continuing our conversation above\b
+# gptme
+title Your task: Create a 2-4 word title for this conversation\b
+title Generate a descriptive name for this conversation\b
+# Open WebUI
+title ### Task:\s*Generate a concise, 3-5 word title\b
+helper ### Task:\s*(?:Generate 1-3 broad tags|Suggest 3-5 relevant follow-up questions)\b
+helper ### Task:\s*You are an autocompletion system\b
+# Also in words of its administrator
+helper ### Task:\s.*<chat_history>
+# inspect-ai looks whether a model tells its reasoning
+helper Please say 'hello, world'\Z
+helper Analyze \*only\* the content and structure of your immediately preceding response\b
+"""
 )
 """How a user's message begins that is none, where a request ends with it."""
 
-SENDERS: tuple[Claim, ...] = (
-    Claim("subagent", ValueRule("codex-agent", _CODEX_AGENT)),
-    Claim("subagent", ValueRule("codex-source", "header.x-codex-turn-metadata.thread_source", pattern="(subagent)")),
-    Claim("subagent", ValueRule("claude-code-class", _CLAUDE_CLASS, pattern="(subagent|workflow)")),
-    Claim("subagent", ValueRule("claude-code-agent", "header.x-claude-code-agent-id")),
-    Claim("subagent", ValueRule("opencode", "header.x-parent-session-id")),
-    Claim("helper", ValueRule("claude-code-class", _CLAUDE_CLASS, pattern="(auxiliary|side_reply)")),
+SENDERS = _claims(
+    """
+subagent codex-agent header.x-openai-subagent
+subagent codex-source header.x-codex-turn-metadata.thread_source pattern=(subagent)
+subagent claude-code-class header.x-claude-code-request-class pattern=(subagent|workflow)
+subagent claude-code-agent header.x-claude-code-agent-id
+subagent opencode header.x-parent-session-id
+helper claude-code-class header.x-claude-code-request-class pattern=(auxiliary|side_reply)
+"""
 )
 """What stands below them: a sub-agent's conversation is compacted too."""
 
-PARENT_RULES: tuple[ValueRule, ...] = (
-    ValueRule("codex", "header.x-codex-parent-thread-id"),
-    ValueRule("codex-metadata", "header.x-codex-turn-metadata.parent_thread_id"),
-    ValueRule("claude-code", "header.x-claude-code-parent-agent-id"),
-    ValueRule("opencode", "header.x-parent-session-id"),
+PARENT_RULES = value_rules(
+    """
+codex header.x-codex-parent-thread-id
+codex-metadata header.x-codex-turn-metadata.parent_thread_id
+claude-code header.x-claude-code-parent-agent-id
+opencode header.x-parent-session-id
+"""
 )
 """Where the thread stands that began the thread of a request."""
 

@@ -1,7 +1,7 @@
 """Values by which requests name their sessions and clients: rules as data, the first that finds something wins.
 
 Clients rename their headers (twice in 2026 alone), so a rule is one line of a table: the client, the place of the
-value, and its form. This file knows no table. Never raises, whatever the client sent.
+value, and its form. This file has no table. Never raises, whatever the client sent.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
+from typing import Any
 
 import msgspec
 
 from recorder.model.payloads import Header
-from recorder.wire.dialects.json_values import too_deep
+from recorder.wire.dialects.json_values import rows, too_deep
 
 BODY_LIMIT = 16 * 1024 * 1024
 """Larger bodies are not searched: agents send 40 to 70 KB, and what is larger carries files, not sessions."""
@@ -39,6 +40,20 @@ class ValueRule(msgspec.Struct, frozen=True):
     agents: tuple[str, ...] = ()
     marker: str | None = None
     pattern: str | None = None
+
+
+def value_rules(table: str) -> tuple[ValueRule, ...]:
+    """Return the rules of a table: in a row a name, a place, and more where it is needed.
+
+    That is `agents=…`, with commas between, `marker=…` and `pattern=…`.
+    """
+    found = []
+    for name, value, *more in map(str.split, rows(table)):
+        options: dict[str, Any] = dict(each.split("=", 1) for each in more)
+        if "agents" in options:
+            options["agents"] = tuple(options["agents"].split(","))
+        found.append(ValueRule(name, value, **options))
+    return tuple(found)
 
 
 def headers(rules: Iterable[ValueRule]) -> frozenset[str]:

@@ -17,85 +17,90 @@ from recorder.model.payloads import RequestHead
 from recorder.wire.grouping.history import Chain, chain
 from recorder.wire.grouping.probes import is_probe
 from recorder.wire.grouping.purpose import CLAIMED
-from recorder.wire.grouping.rules import BODY_LIMIT, NAME_LIMIT, Claims, ValueRule, cleaned, first, headers
+from recorder.wire.grouping.rules import BODY_LIMIT, NAME_LIMIT, Claims, ValueRule, cleaned, first, headers, value_rules
 
 NEW = "new"
 PREVIOUS_RESPONSE = "previous_response_id"
 HISTORY = "history"
 FIELD = "field"  # of a body, that the user's settings name
 
-_OPENCODE = ("opencode/", "kilo-code/")
-
-SESSION_RULES: tuple[ValueRule, ...] = (
-    ValueRule("opencode", "header.x-parent-session-id", agents=_OPENCODE),  # of a sub-agent; its own stands beside it
-    ValueRule("opencode", "header.x-session-id", agents=_OPENCODE),
-    ValueRule("opencode", "header.x-session-affinity", agents=_OPENCODE),
-    ValueRule("opencode", "header.x-opencode-session", agents=_OPENCODE),
-    ValueRule("codex", "header.session-id", agents=("codex",), marker="originator"),
-    ValueRule("codex-until-2026-05", "header.session_id", agents=("codex",), marker="originator"),
-    ValueRule("codex-conversation", "header.conversation_id", agents=("codex",), marker="originator"),
-    ValueRule("claude-code", "header.x-claude-code-session-id"),
-    ValueRule("claude-code-metadata", "body.metadata.user_id.session_id"),
-    ValueRule("claude-code-user-id", "body.metadata.user_id", pattern=r"user_.*_session_([\w-]+)"),
-    ValueRule("gemini-cli", "body.request.session_id", agents=("geminicli",)),
-    ValueRule("copilot-cli", "header.x-client-session-id", agents=("copilot/",)),
-    ValueRule("copilot", "header.x-interaction-id", agents=("githubcopilotchat/", "copilot/")),
-    ValueRule("kilo", "header.x-kilocode-taskid"),
-    ValueRule("mux", "header.x-mux-workspace-id"),
-    ValueRule("coder", "header.x-coder-chat-id"),
-    # What gateways and tools for tracing read. An app that sends one of them means a conversation by it.
-    ValueRule("open-webui", "header.x-openwebui-chat-id"),
-    ValueRule("litellm", "header.x-litellm-session-id"),
-    ValueRule("litellm", "body.litellm_session_id"),
-    ValueRule("litellm", "body.metadata.litellm_session_id"),
-    ValueRule("helicone", "header.helicone-session-id"),
-    ValueRule("langfuse", "header.langfuse_session_id"),
-    ValueRule("docker-agent", "header.x-cagent-session-id"),
-    ValueRule("session-id", "header.x-session-id"),  # OpenRouter, LLM Gateway
-    ValueRule("session-id", "header.x-session-affinity"),
-    ValueRule("session-id", "header.x-conversation-id"),
-    ValueRule("session-id", "body.session_id"),  # OpenRouter
-    ValueRule("session-id", "body.metadata.session_id"),  # LiteLLM with Langfuse
-    ValueRule("session-id", "body.metadata.conversation_id"),
-    # One trace may have several requests: these tools group them by it.
-    ValueRule("portkey", "header.x-portkey-trace-id"),
-    ValueRule("litellm", "header.x-litellm-trace-id"),
-    ValueRule("langfuse", "header.langfuse_trace_id"),
-    ValueRule("traceparent", "header.traceparent", pattern=r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-.*"),
-    ValueRule("conversation", "body.conversation.id"),
-    ValueRule("conversation", "body.conversation"),
-    ValueRule(PREVIOUS_RESPONSE, "body.previous_response_id"),
-    ValueRule(
-        PREVIOUS_RESPONSE, "body.thread.previous_message_id"
-    ),  # Anthropic Messages, as its SDKs' tool runner sends it
-    ValueRule("prompt_cache_key", "body.prompt_cache_key"),
+SESSION_RULES = value_rules(
+    r"""
+# Of a sub-agent; its own stands beside it
+opencode header.x-parent-session-id agents=opencode/,kilo-code/
+opencode header.x-session-id agents=opencode/,kilo-code/
+opencode header.x-session-affinity agents=opencode/,kilo-code/
+opencode header.x-opencode-session agents=opencode/,kilo-code/
+codex header.session-id agents=codex marker=originator
+codex-until-2026-05 header.session_id agents=codex marker=originator
+codex-conversation header.conversation_id agents=codex marker=originator
+claude-code header.x-claude-code-session-id
+claude-code-metadata body.metadata.user_id.session_id
+claude-code-user-id body.metadata.user_id pattern=user_.*_session_([\w-]+)
+gemini-cli body.request.session_id agents=geminicli
+copilot-cli header.x-client-session-id agents=copilot/
+copilot header.x-interaction-id agents=githubcopilotchat/,copilot/
+kilo header.x-kilocode-taskid
+mux header.x-mux-workspace-id
+coder header.x-coder-chat-id
+# What gateways and tools for tracing read. An app that sends one of them means a conversation by it.
+open-webui header.x-openwebui-chat-id
+litellm header.x-litellm-session-id
+litellm body.litellm_session_id
+litellm body.metadata.litellm_session_id
+helicone header.helicone-session-id
+langfuse header.langfuse_session_id
+docker-agent header.x-cagent-session-id
+# OpenRouter, LLM Gateway
+session-id header.x-session-id
+session-id header.x-session-affinity
+session-id header.x-conversation-id
+# OpenRouter
+session-id body.session_id
+# LiteLLM with Langfuse
+session-id body.metadata.session_id
+session-id body.metadata.conversation_id
+# One trace may have several requests: these tools group them by it.
+portkey header.x-portkey-trace-id
+litellm header.x-litellm-trace-id
+langfuse header.langfuse_trace_id
+traceparent header.traceparent pattern=[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-.*
+conversation body.conversation.id
+conversation body.conversation
+previous_response_id body.previous_response_id
+# Anthropic Messages, as its SDKs' tool runner sends it
+previous_response_id body.thread.previous_message_id
+prompt_cache_key body.prompt_cache_key
+"""
 )
 
-THREAD_RULES: tuple[ValueRule, ...] = (
-    ValueRule("codex", "header.thread-id"),
-    ValueRule("codex-metadata", "header.x-codex-turn-metadata.thread_id"),
-    ValueRule("claude-code", "header.x-claude-code-agent-id"),
-    ValueRule("opencode", "header.x-session-id", agents=_OPENCODE),
-    ValueRule("opencode", "header.x-opencode-session", agents=_OPENCODE),
+THREAD_RULES = value_rules(
+    """
+codex header.thread-id
+codex-metadata header.x-codex-turn-metadata.thread_id
+claude-code header.x-claude-code-agent-id
+opencode header.x-session-id agents=opencode/,kilo-code/
+opencode header.x-opencode-session agents=opencode/,kilo-code/
+"""
 )
 
-TURN_RULES: tuple[ValueRule, ...] = (
-    ValueRule("codex", "header.x-codex-turn-metadata.turn_id"),
-    ValueRule("codex-body", "body.client_metadata.x-codex-turn-metadata.turn_id"),
-    ValueRule("gemini-cli", "body.user_prompt_id", agents=("geminicli",)),
+TURN_RULES = value_rules(
+    """
+codex header.x-codex-turn-metadata.turn_id
+codex-body body.client_metadata.x-codex-turn-metadata.turn_id
+gemini-cli body.user_prompt_id agents=geminicli
+"""
 )
 
-_ROUTER_SCHEMA = "body.generationConfig.responseJsonSchema.properties"
-
-HELPER_RULES: tuple[ValueRule, ...] = (
-    ValueRule("gemini-cli-router", f"{_ROUTER_SCHEMA}.complexity_score.type", agents=("geminicli",)),
-    ValueRule("gemini-cli-router", f"{_ROUTER_SCHEMA}.model_choice.type", agents=("geminicli",)),
+HELPER_RULES = value_rules(
+    """
+gemini-cli-router body.generationConfig.responseJsonSchema.properties.complexity_score.type agents=geminicli
+gemini-cli-router body.generationConfig.responseJsonSchema.properties.model_choice.type agents=geminicli
+"""
 )
 """Requests that a client makes for itself and that name no conversation: which model is to answer a question."""
 
-ATTEMPT_RULES: tuple[ValueRule, ...] = (
-    ValueRule("stainless", "header.x-stainless-retry-count", pattern=r"([0-9]{1,9})"),
-)
+ATTEMPT_RULES = value_rules("stainless header.x-stainless-retry-count pattern=([0-9]{1,9})")
 
 _ALL_RULES = (*SESSION_RULES, *THREAD_RULES, *TURN_RULES, *ATTEMPT_RULES)
 
