@@ -216,40 +216,27 @@ def _segments(format: PromptFormat, number: int, members: Members) -> Iterator[P
     if part.kind == "parameter":
         yield PromptSegment(number, WHOLE, WHOLE, b"", value, 0)
         return
-    is_text = part.text_as is not None and value[:1] == b'"'
-    if is_text and part.text_as is not None:
-        value = part.text_as[0] + value + part.text_as[1]
+    value, is_text = _listed(value, part.text_as)
     if value[:1] != b"[":
         yield _segment(format, (number, WHOLE, WHOLE), value)
         return
-    elements = _elements(value)
-    marked = _marked(format, value, elements)
-    for index, element in enumerate(elements):
-        content = b"" if part.blocks else bytes(element)  # a message is not copied beside its blocks
+    for index, element in enumerate(_elements(value)):
+        if part.blocks is not None:
+            yield from _blocks(format, number, index, element)
+            continue
+        content = bytes(element)
         if is_text:
             yield _segment(format, (number, WHOLE, WHOLE), content)._replace(is_text=True)
-        elif part.blocks is not None:
-            yield from _blocks(format, number, index, element, index in marked)
         elif part.no_content is None or not part.no_content.match(content):
             content = _without(content, part.ignored) if part.ignored else content
-            if index in marked:
-                yield _segment(format, (number, index, WHOLE), content)
-            else:
-                yield PromptSegment(number, index, WHOLE, b"", content, _weight(content))
+            yield _segment(format, (number, index, WHOLE), content)
 
 
-def _marked(format: PromptFormat, value: bytes, elements: Sequence[msgspec.Raw]) -> set[int]:
-    """Return the indexes of the elements with a mark: the last ones usually, so they are looked at from the end."""
-    marked = set[int]()
-    for mark in (b'"%b"' % name.encode() for name in format.marks):
-        left = value.count(mark)
-        for index in range(len(elements) - 1, -1, -1):
-            if left <= 0:
-                break
-            if found := bytes(elements[index]).count(mark):
-                marked.add(index)
-                left -= found
-    return marked
+def _listed(value: bytes, text_as: tuple[bytes, bytes] | None) -> tuple[bytes, bool]:
+    """Return a value as the list that it means, and whether it is a text."""
+    if text_as is None or value[:1] != b'"':
+        return value, False
+    return text_as[0] + value + text_as[1], True
 
 
 def _without(element: bytes, names: frozenset[str]) -> bytes:
@@ -262,26 +249,18 @@ def _without(element: bytes, names: frozenset[str]) -> bytes:
     return msgspec.json.encode({name: each for name, each in members.items() if name not in names})
 
 
-def _blocks(
-    format: PromptFormat, number: int, index: int, element: msgspec.Raw, is_marked: bool
-) -> list[PromptSegment]:
+def _blocks(format: PromptFormat, number: int, index: int, element: msgspec.Raw) -> list[PromptSegment]:
     """Return the blocks of a message, or the message if it has none."""
     part = format.parts[number]
     try:
         members = _members(element)
     except msgspec.ValidationError:  # no object
         return [_segment(format, (number, index, WHOLE), bytes(element))]
-    content = bytes(members.get(part.blocks or "", _NOTHING))
-    is_text = content[:1] == b'"' and part.blocks_text_as is not None
-    if is_text and part.blocks_text_as is not None:
-        content = part.blocks_text_as[0] + content + part.blocks_text_as[1]
+    content, is_text = _listed(bytes(members.get(part.blocks or "", _NOTHING)), part.blocks_text_as)
     blocks = _elements(content) if content[:1] == b"[" else []
-    role = bytes(members.get("role", _NOTHING))
     if not blocks:
         return [_segment(format, (number, index, WHOLE), bytes(element))]
-    if not (is_marked or is_text):
-        contents = enumerate(map(bytes, blocks))
-        return [PromptSegment(number, index, block, role, each, _weight(each)) for block, each in contents]
+    role = bytes(members.get("role", _NOTHING))
     segments = [_segment(format, (number, index, block), bytes(each), role) for block, each in enumerate(blocks)]
     return [segments[0]._replace(block=WHOLE, is_text=True)] if is_text else segments
 
