@@ -29,6 +29,7 @@ from recorder.wire.dialects.json_values import (
     fraction,
     names,
     objects,
+    rows,
     text,
     whole,
     word,
@@ -90,6 +91,14 @@ def settings_at(request: Object, settings: Places) -> dict[str, Any]:
     for setting, paths in settings.items():
         name, _, accessor = setting.partition(":")
         found[name] = first_at(_ACCESSORS[accessor], request, paths)
+    return found
+
+
+def kinds(table: str) -> Mapping[str, Kind]:
+    """Return the kinds of parts by a word of a format: in a row of the table a kind, and the words for it."""
+    found: dict[str, Kind] = {}
+    for kind, *words in map(str.split, rows(table)):
+        found.update(dict.fromkeys(words, msgspec.convert(kind, Kind)))
     return found
 
 

@@ -15,7 +15,16 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from recorder.model.facts import ErrorReported, Fact, MalformedPayload, TextAdded, TierReported, UnknownType, Usage
+from recorder.model.facts import (
+    ErrorReported,
+    Fact,
+    MalformedPayload,
+    ResponseStarted,
+    TextAdded,
+    TierReported,
+    UnknownType,
+    Usage,
+)
 from recorder.wire.dialects.errors import envelope_error, vendors_errors
 from recorder.wire.dialects.errors import failed as failed
 from recorder.wire.dialects.json_values import UNUSUAL, decoded, too_deep
@@ -48,6 +57,7 @@ class JsonDecoder(ABC):
     _data = b""  # the payload that is being decoded
     _reported = Usage()
     _tier: str | None = None  # the last that was reported
+    _started: ResponseStarted | None = None  # the same
 
     def fast_paths(self) -> Mapping[str | None, FastPath]:
         """Return the fast paths, by type of event."""
@@ -100,6 +110,14 @@ class JsonDecoder(ABC):
         before, self._reported = self._reported, now
         is_lost = before.input_tokens and now.input_tokens == 0
         return (MalformedPayload(f"tokens: input became 0, from {before.input_tokens}"),) if is_lost else ()
+
+    def _begun(self, response_id: str | None, model: str | None) -> Sequence[ResponseStarted]:
+        """Return the beginning of a response where it is not as before: what is left out is as before."""
+        before = self._started or ResponseStarted()
+        now = ResponseStarted(response_id or before.response_id, model or before.model)
+        is_new = now != self._started
+        self._started = now
+        return (now,) if is_new else ()
 
     def _served_at(self, tier: str | None) -> Sequence[TierReported]:
         """Return the service tier of a response, where it is not that of the report before."""

@@ -20,12 +20,12 @@ from recorder.wire.dialects.anthropic.blocks import KINDS, RESULT, result
 from recorder.wire.dialects.canonical import canonical_message
 from recorder.wire.dialects.conversation import (
     Conversation,
-    Kind,
     Message,
     Part,
     Role,
     Tool,
     image_part,
+    kinds,
     role_of,
     settings_at,
     text_part,
@@ -55,15 +55,16 @@ _COUNTS = ("/count_tokens", "/count-tokens:rawPredict")
 
 _ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
-_KINDS: Mapping[str, Kind] = {
-    "text": "text",
-    "document": "file",
-    "search_result": "search_result",
-    "thinking": "reasoning",
-    "redacted_thinking": "reasoning",
-    "tool_use": "call",
-    "tool_result": "result",
-}
+_KINDS = kinds(
+    """
+text text
+file document
+search_result search_result
+reasoning thinking redacted_thinking
+call tool_use
+result tool_result
+"""
+)
 """The types of blocks that clients send. Others are those of responses, sent back."""
 
 

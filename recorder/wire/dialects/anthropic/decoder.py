@@ -26,7 +26,6 @@ from recorder.model.facts import (
     MalformedPayload,
     ResponseFinished,
     ResponseItems,
-    ResponseStarted,
     TextAdded,
     Usage,
     UsageReported,
@@ -93,7 +92,6 @@ class MessagesDecoder(JsonDecoder):
         self._starts: dict[int, int] = {}
         self._usage: dict[str, Any] = {}
         self._cost = ReportedCost()
-        self._started: ResponseStarted | None = None
 
     about = _ABOUT
 
@@ -139,7 +137,7 @@ class MessagesDecoder(JsonDecoder):
         blocks = objects(message["content"])
         items = [stated(block, status="completed", output_index=index) for index, block in enumerate(blocks)]
         return (
-            *self._begun(message),
+            *self._begun(text(message, "id"), text(message, "model")),
             ResponseItems(tuple(item for item in items if item)),
             *chain.from_iterable(map(returned, blocks)),
             *self._used(message),
@@ -151,25 +149,16 @@ class MessagesDecoder(JsonDecoder):
         self._usage, self._cost = {}, ReportedCost()
         message = object_(event, "message")
         return (
-            *self._begun(message),
+            *self._begun(text(message, "id"), text(message, "model")),
             *chain.from_iterable(starmap(self._whole, enumerate(objects(message, "content")))),
             *self._used(message, "message."),
             *_refused(message),
             *_finished(message),
         )
 
-    def _begun(self, message: Object) -> Sequence[Fact]:
-        return self._starting(ResponseStarted(text(message, "id"), text(message, "model")))
-
-    def _starting(self, now: ResponseStarted) -> Sequence[Fact]:
-        before, self._started = self._started, now
-        return () if before == now else (now,)
-
     def _served_by(self, model: str | None) -> Sequence[Fact]:
         """Start the response again under another model, which continues it; it has the same id."""
-        if model is None:
-            return ()
-        return self._starting(msgspec.structs.replace(self._started or ResponseStarted(), model=model))
+        return self._begun(None, model) if model else ()
 
     def _used(self, reported: Object, place: str = "") -> Sequence[Fact]:
         """Return the usage after what an object reports of it, which is after `place` in the payload."""

@@ -15,7 +15,7 @@ import msgspec
 
 from recorder.model.facts import RepeatedCall, RequestParameters, ToolResult
 from recorder.wire.dialects.canonical import call_place
-from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Role, Tool, image_part
+from recorder.wire.dialects.conversation import Conversation, Message, Part, Role, Tool, image_part, kinds
 from recorder.wire.dialects.gemini.candidate import function_response
 from recorder.wire.dialects.json_values import Object, array, flag, fraction, names, object_, objects, text, whole, word
 
@@ -27,21 +27,16 @@ _RESPONSE = ("functionResponse", "function_response")
 
 _ROLES: Mapping[Any, Role] = {None: "user", "": "user", "user": "user", "model": "assistant"}
 
-_KINDS: Mapping[str, Kind] = {
-    "functionCall": "call",
-    "function_call": "call",
-    "functionResponse": "result",
-    "function_response": "result",
-    "toolCall": "provider_call",
-    "executableCode": "provider_call",
-    "toolResponse": "provider_result",
-    "codeExecutionResult": "provider_result",
-    "text": "text",
-    "inlineData": "file",
-    "inline_data": "file",
-    "fileData": "file",
-    "file_data": "file",
-}
+_KINDS = kinds(
+    """
+call functionCall function_call
+result functionResponse function_response
+provider_call toolCall executableCode
+provider_result toolResponse codeExecutionResult
+text text
+file inlineData inline_data fileData file_data
+"""
+)
 """By the member that a part has, its kind."""
 
 _FORMATS = {"text/plain": "text", "application/json": "json_object"}

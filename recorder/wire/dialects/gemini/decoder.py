@@ -132,7 +132,7 @@ class GeminiDecoder(JsonDecoder):
 
     def __init__(self) -> None:
         self._candidates: dict[int, Candidate] = {}
-        self._started = ResponseStarted()
+        self._started: ResponseStarted = ResponseStarted()
         self._lists, self._details = "", _NO_DETAILS  # of the usage so far, by modality
         self._reporting = b""  # the last chunk whose usage is not read yet
 
@@ -212,11 +212,6 @@ class GeminiDecoder(JsonDecoder):
     def _answered(self, candidate: Object) -> Sequence[Fact]:
         index = whole(candidate, "index") or 0
         return self._candidates.setdefault(index, Candidate(index)).add_chunk(candidate)
-
-    def _begun(self, response_id: str | None, model: str | None) -> Sequence[Fact]:
-        before = self._started
-        self._started = ResponseStarted(response_id or before.response_id, model or before.model)
-        return () if self._started == before else (self._started,)
 
     def _used(self, snapshot: Object) -> Sequence[Fact]:
         """Return the usage of a snapshot. A count that it leaves out is not that of the one before; some have none."""

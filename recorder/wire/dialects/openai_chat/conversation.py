@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -12,7 +12,7 @@ import msgspec
 
 from recorder.model.facts import RequestFacts, RequestParameters, ToolResult
 from recorder.wire.dialects.canonical import texts_of
-from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Tool, image_part, role_of, text_part
+from recorder.wire.dialects.conversation import Conversation, Message, Part, Tool, image_part, kinds, role_of, text_part
 from recorder.wire.dialects.json_values import Object, array, object_, objects, text, text_or_json
 from recorder.wire.dialects.openai import MARKS, NOT_OF_ANSWER, ROLES, settings, tool_of
 
@@ -21,14 +21,17 @@ _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")  # Azure names the model in t
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """Members of a message that hold reasoning sent back: one of them, or several."""
 
-_KINDS: Mapping[str, Kind] = {
-    "text": "text",
-    "refusal": "refusal",
-    "input_audio": "audio",
-    "file": "file",
-    "video_url": "video",
-    "thinking": "reasoning",  # of Mistral
-}
+# Thinking is a part of Mistral.
+_KINDS = kinds(
+    """
+text text
+refusal refusal
+audio input_audio
+file file
+video video_url
+reasoning thinking
+"""
+)
 
 
 class CompletionConversation(Conversation):

@@ -42,8 +42,7 @@ class ChatDecoder(JsonDecoder):
     """Follows one response: its id and model, its choices by index."""
 
     def __init__(self) -> None:
-        self._id: str | None = None
-        self._model: str | None = None
+        self._started: ResponseStarted = ResponseStarted()
         self._choices: dict[int, Choice] = {}
 
     about = ABOUT
@@ -59,7 +58,7 @@ class ChatDecoder(JsonDecoder):
         return {CHUNK: self._fast_path}
 
     def _fast_path(self, payloads: Iterable[bytes]) -> Iterator[TextAdded]:
-        id, model, choice_of = self._id, self._model, self._choices.get
+        id, model, choice_of = self._started.response_id, self._started.model, self._choices.get
         for chunk in map(decode, payloads):
             if (chunk.id != id and chunk.id) or (chunk.model != model and chunk.model):
                 return
@@ -89,7 +88,9 @@ class ChatDecoder(JsonDecoder):
         errors = [*_errors(type, payload)]
         if not _is_completion(payload):
             return errors or None
-        return [*self._started(payload), *facts_of(payload), *errors, *self._used(payload)]
+        begun = self._begun(text(payload, "id"), text(payload, "model"))
+        tiers = self._served_at(text(payload, "service_tier"))
+        return [*begun, *tiers, *facts_of(payload), *errors, *self._used(payload)]
 
     def _chunk(self, chunk: Object) -> Iterator[Fact]:
         for given in objects(chunk, "choices"):
@@ -99,13 +100,6 @@ class ChatDecoder(JsonDecoder):
             if reason := text(given, "finish_reason"):
                 yield from choice.end(reason, citations(chunk))
                 yield ResponseFinished(reason, _verdict(reason))
-
-    def _started(self, chunk: Object) -> Iterator[Fact]:
-        id, model = text(chunk, "id") or self._id, text(chunk, "model") or self._model
-        if (id, model) != (self._id, self._model):
-            self._id, self._model = id, model
-            yield ResponseStarted(id, model)
-        yield from self._served_at(text(chunk, "service_tier"))
 
     def _used(self, chunk: Object) -> Iterator[Fact]:
         """Yield the usage of a chunk or a body: at its top, where Groq has it, or in a choice (Moonshot)."""

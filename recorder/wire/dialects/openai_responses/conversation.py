@@ -12,14 +12,14 @@ WebSocket connections of Codex CLI 0.169.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from recorder.model.facts import Links, RequestFacts, RequestParameters, ToolResult
-from recorder.wire.dialects.conversation import Conversation, Kind, Message, Part, Tool, image_part, role_of, text_part
+from recorder.wire.dialects.conversation import Conversation, Message, Part, Tool, image_part, kinds, role_of, text_part
 from recorder.wire.dialects.dialect import Continuation
 from recorder.wire.dialects.json_values import (
     Object,
@@ -40,26 +40,27 @@ _TASK = re.compile(r"Message Type: NEW_TASK\n(?:(Task name: [^\n]*)\n)?(?:[^\n]*
 """How an agent's message to one that it has started begins, in an item of Codex. Its task follows, mostly encrypted."""
 
 
-_PARTS: Mapping[str, Kind] = {
-    "input_text": "text",
-    "output_text": "text",
-    "text": "text",
-    "refusal": "refusal",
-    "input_audio": "audio",
-    "input_file": "file",
-}
+_PARTS = kinds(
+    """
+text input_text output_text text
+refusal refusal
+audio input_audio
+file input_file
+"""
+)
 
-_ITEMS: Mapping[str, Kind] = {
-    "reasoning": "reasoning",
-    "function_call": "call",
-    "custom_tool_call": "call",
-    "function_call_output": "result",
-    "custom_tool_call_output": "result",
-    "item_reference": "reference",
-    "compaction": "compaction",
-    "additional_tools": "tools",  # Codex has them here
-    "agent_message": "task",
-}
+# The tools are those of Codex.
+_ITEMS = kinds(
+    """
+reasoning reasoning
+call function_call custom_tool_call
+result function_call_output custom_tool_call_output
+reference item_reference
+compaction compaction
+tools additional_tools
+task agent_message
+"""
+)
 
 
 class ResponsesConversation(Conversation):

@@ -17,7 +17,6 @@ from recorder.model.facts import (
     MalformedPayload,
     ResponseFinished,
     ResponseItems,
-    ResponseStarted,
     TextAdded,
     ToolProgress,
     ToolResult,
@@ -129,7 +128,6 @@ class ResponsesDecoder(JsonDecoder):
     """Follows one response."""
 
     def __init__(self) -> None:
-        self._last_started: ResponseStarted | None = None
         self._places: dict[str, int] = {}  # of items, by id
         self._unnamed = 0
         self._drafts: dict[ItemKey, Draft] = {}
@@ -198,7 +196,8 @@ class ResponsesDecoder(JsonDecoder):
 
         `end` is its status if that is final; `has_all`: its items are complete.
         """
-        facts: list[Fact] = [*self._started(response), *self._served_at(text(response, "service_tier"))]
+        facts: list[Fact] = [*self._begun(text(response, "id"), text(response, "model"))]
+        facts += self._served_at(text(response, "service_tier"))
         usage = object_(response, "usage")
         if usage:
             cost = reported_cost(usage, self._data, f"{place}usage")
@@ -212,13 +211,6 @@ class ResponsesDecoder(JsonDecoder):
             reason = text(response, "incomplete_details", "reason")
             facts.append(ResponseFinished(reason or end, _VERDICTS.get(end)))
         return facts
-
-    def _started(self, response: Object) -> Iterable[Fact]:
-        before = self._last_started or ResponseStarted()
-        now = ResponseStarted(text(response, "id") or before.response_id, text(response, "model") or before.model)
-        if now != self._last_started:
-            self._last_started = now
-            yield now
 
     def _restated(self, items: list[Object]) -> Iterable[Fact]:
         if not items:

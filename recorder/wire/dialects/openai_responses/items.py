@@ -262,11 +262,11 @@ def _exit_codes(value: Any) -> list[bool]:
 # -- outputs
 
 
-def _result(read: Callable[[Object], Any]) -> Callable[[Object], str | None]:
+def _result(*names: str) -> Callable[[Object], str | None]:
     """Make a reader of an output, as text or JSON; an empty array is what an item has before its end."""
 
     def output(item: Object) -> str | None:
-        value = read(item)
+        value = member(item, *names)
         return None if value is None or value == [] else text_or_json(without_bytes(value))
 
     return output
@@ -300,14 +300,12 @@ ITEM_TYPES: Mapping[str, _Type] = {
     "agent_message": _Type("message", texts=_content),
     "reasoning": _Type("reasoning", texts=_reasoning),
     "custom_tool_call": _Type("tool_call", lambda item: item.get("input")),
-    "mcp_call": _Type("tool_call", output=_result(lambda item: item.get("output"))),
+    "mcp_call": _Type("tool_call", output=_result("output")),
     "multi_agent_call": _Type("tool_call", name="action"),
     "program": _Type("tool_call", lambda item: item.get("code")),
-    "code_interpreter_call": _Type(
-        "tool_call", lambda item: item.get("code"), _result(lambda item: item.get("outputs"))
-    ),
-    "web_search_call": _Type("tool_call", _search, _result(lambda item: member(item, "action", "sources"))),
-    "file_search_call": _Type("tool_call", _fields("queries"), _result(lambda item: item.get("results"))),
+    "code_interpreter_call": _Type("tool_call", lambda item: item.get("code"), _result("outputs")),
+    "web_search_call": _Type("tool_call", _search, _result("action", "sources")),
+    "file_search_call": _Type("tool_call", _fields("queries"), _result("results")),
     "image_generation_call": _Type("tool_call", _fields("prompt", "revised_prompt"), _image),
     **dict.fromkeys(("function_call", "tool_search_call"), _Type("tool_call")),
     # These are xAI's: their arguments are a text.
