@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from recorder.wire.dialects.json_values import rows
+from recorder.model.text import rows
 
 
 class Misfit(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, AnyStr, overload
 
 UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # PostgreSQL's text has neither
@@ -84,3 +84,13 @@ def json_value(value: Any) -> Any:
         return value.decode()
     except UnicodeDecodeError:
         return {"base64": value}
+
+
+def rows(table: str) -> Iterator[str]:
+    """Yield the rows of a table that is written as text: its lines. Comments begin with `#`.
+
+    A line that begins with a space continues the one before.
+    """
+    for line in table.strip().replace("\n ", " ").splitlines():
+        if line and not line.startswith("#"):
+            yield line

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
+
+from recorder.model.text import rows
 
 RESPONSES, CHAT, MESSAGES, GEMINI = "openai-responses", "openai-chat", "anthropic", "gemini"
 
@@ -77,6 +80,30 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def sdk_version(self) -> str:
         """Return the version that its SDK wants in a base URL: `/v1`, or an empty text."""
         return next(iter(self.base_variables.values()), "")
+
+
+def _companies(table: str) -> tuple[Provider, ...]:
+    """Return the companies of a table: in a row the name, the base URL or `-`, the formats and the variable of the key.
+
+    Then stand, in capitals, what `recorder env` sets, other fields by their names, and after a `|` the shape of a key.
+    """
+    found = []
+    for row in rows(table):
+        about, _, shape = row.partition(" | ")
+        name, base_url, formats, key_variable, *more = about.split()
+        fields: dict[str, Any] = dict(each.split("=", 1) for each in more)
+        provider = Provider(
+            name=name,
+            base_url=None if base_url == "-" else base_url,
+            formats=tuple(formats.split(",")),
+            environment={each: fields.pop(each) for each in [*fields] if each.isupper()},
+            key_variable=key_variable,
+            hosts=tuple(fields.pop("hosts", "").split()),
+            key_shapes=(issued(shape),) if shape else (),
+            **fields,
+        )
+        found.append(provider)
+    return tuple(found)
 
 
 _LIVE = r"ws/google\.ai\.generativelanguage\.[\w.]+"  # Gemini's Live API, over WebSocket
@@ -174,151 +201,65 @@ PROVIDERS: tuple[Provider, ...] = (
         key_variable="OPENROUTER_API_KEY",
         key_shapes=(issued_as_sk("openrouter-key", rb"sk-or-v1-[A-Za-z0-9]{20,}"),),
     ),
-    # https://docs.x.ai/api/integrations
-    Provider(
-        name="xai",
-        base_url="https://api.x.ai/v1",
-        formats=(RESPONSES, CHAT),
-        telemetry_name="x_ai",
-        price_name="x-ai",
-        environment={"OPENAI_BASE_URL": "{url}/xai/v1"},
-        key_variable="XAI_API_KEY",
-        key_shapes=(issued("xai-key xai- [A-Za-z0-9] 40"),),
-    ),
-    # https://docs.mistral.ai/resources/migration-guides
-    Provider(
-        name="mistral",
-        base_url="https://api.mistral.ai/v1",
-        formats=(CHAT,),
-        telemetry_name="mistral_ai",
-        environment={"OPENAI_BASE_URL": "{url}/mistral/v1"},
-        key_variable="MISTRAL_API_KEY",
-    ),
-    # https://api-docs.deepseek.com
-    Provider(
-        name="deepseek",
-        base_url="https://api.deepseek.com",
-        formats=(CHAT, MESSAGES),
-        environment={"OPENAI_BASE_URL": "{url}/deepseek/v1", "ANTHROPIC_BASE_URL": "{url}/deepseek/anthropic"},
-        key_variable="DEEPSEEK_API_KEY",
-    ),
-    # https://console.groq.com/docs/openai; groq-python, _client.py
-    Provider(
-        name="groq",
-        base_url="https://api.groq.com/openai/v1",
-        formats=(CHAT, RESPONSES),
-        environment={"GROQ_BASE_URL": "{url}/groq", "OPENAI_BASE_URL": "{url}/groq/v1"},
-        key_variable="GROQ_API_KEY",
-        key_shapes=(issued("groq-key gsk_ [A-Za-z0-9] 40"),),
-    ),
-    # https://docs.together.ai/docs/inference/openai-compatibility; together-py, _client.py
-    Provider(
-        name="together",
-        base_url="https://api.together.ai/v1",
-        formats=(CHAT,),
-        hosts=(r"api\.together\.xyz",),
-        environment={"TOGETHER_BASE_URL": "{url}/together/v1", "OPENAI_BASE_URL": "{url}/together/v1"},
-        key_variable="TOGETHER_API_KEY",
-        key_shapes=(issued("together-key tgp_v1_ [A-Za-z0-9_-] 30"),),
-    ),
-    # https://docs.fireworks.ai/tools-sdks/openai-compatibility
-    Provider(
-        name="fireworks",
-        base_url="https://api.fireworks.ai/inference/v1",
-        formats=(CHAT, MESSAGES),
-        environment={"OPENAI_BASE_URL": "{url}/fireworks/v1", "ANTHROPIC_BASE_URL": "{url}/fireworks"},
-        key_variable="FIREWORKS_API_KEY",
-        key_shapes=(issued("fireworks-key fw_ [A-Za-z0-9] 20"),),
-    ),
-    # cerebras-cloud-sdk-python, _client.py
-    Provider(
-        name="cerebras",
-        base_url="https://api.cerebras.ai/v1",
-        formats=(CHAT,),
-        environment={"CEREBRAS_BASE_URL": "{url}/cerebras", "OPENAI_BASE_URL": "{url}/cerebras/v1"},
-        key_variable="CEREBRAS_API_KEY",
-        key_shapes=(issued("cerebras-key csk- [a-z0-9] 40"),),
-    ),
-    # Servers of one's own. They have other paths than `/v1`, too; a key is needed by the SDKs alone.
-    Provider(  # https://docs.ollama.com/api/openai-compatibility and anthropic-compatibility
-        name="ollama",
-        base_url="http://localhost:11434",
-        formats=(CHAT, RESPONSES, MESSAGES),
-        environment={"OPENAI_BASE_URL": "{url}/ollama/v1", "ANTHROPIC_BASE_URL": "{url}/ollama"},
-        key_variable="OLLAMA_API_KEY",
-    ),
-    Provider(  # https://docs.vllm.ai/en/stable/serving/openai_compatible_server
-        name="vllm",
-        base_url="http://localhost:8000",
-        formats=(CHAT, RESPONSES, MESSAGES),
-        environment={"OPENAI_BASE_URL": "{url}/vllm/v1", "ANTHROPIC_BASE_URL": "{url}/vllm"},
-        key_variable="VLLM_API_KEY",
-    ),
-    Provider(  # https://lmstudio.ai/docs/developer/openai-compat and anthropic-compat
-        name="lmstudio",
-        base_url="http://localhost:1234",
-        formats=(CHAT, RESPONSES, MESSAGES),
-        environment={"OPENAI_BASE_URL": "{url}/lmstudio/v1", "ANTHROPIC_BASE_URL": "{url}/lmstudio"},
-        key_variable="LM_API_TOKEN",
-    ),
-    # Its tokens are those of GitHub, which `recorder.wire.redaction.shapes` knows. `recorder env github-copilot` is for
-    # its command line, which reads an address for a provider of one's own alone.
-    Provider(
-        name="github-copilot",
-        base_url="https://api.githubcopilot.com/",
-        formats=(CHAT, RESPONSES),
-        hosts=(r"api\.(?:individual|business|enterprise)\.githubcopilot\.com",),
-        key_variable="COPILOT_GITHUB_TOKEN",
-    ),
-    # Known by their hosts and keys.
-    Provider(  # it signs requests for the host that they go to, but for those with a key of its own
-        name="bedrock",
-        base_url=None,  # https://bedrock-runtime.REGION.amazonaws.com
-        formats=(CHAT,),
-        telemetry_name="aws.bedrock",
-        price_name="aws",
-        hosts=(r"bedrock-runtime[a-z0-9.-]*\.amazonaws\.com",),
-        key_variable="AWS_BEARER_TOKEN_BEDROCK",
-        key_shapes=(issued("bedrock-key ABSK(?=Q) [A-Za-z0-9+/] 60 ={0,2}"),),
-    ),
-    Provider(  # https://docs.cohere.com/docs/compatibility-api
-        name="cohere",
-        base_url="https://api.cohere.ai/compatibility/v1",
-        formats=(CHAT,),
-        hosts=(r"api\.cohere\.com",),
-        environment={"OPENAI_BASE_URL": "{url}/cohere/v1"},
-        key_variable="COHERE_API_KEY",
-    ),
-    Provider(  # https://docs.perplexity.ai
-        name="perplexity",
-        base_url="https://api.perplexity.ai/",
-        formats=(CHAT,),
-        environment={"OPENAI_BASE_URL": "{url}/perplexity"},
-        key_variable="PERPLEXITY_API_KEY",
-        key_shapes=(issued("perplexity-key pplx- [A-Za-z0-9] 40"),),
-    ),
-    Provider(  # https://huggingface.co/docs/inference-providers
-        name="huggingface",
-        base_url="https://router.huggingface.co/v1",
-        formats=(CHAT,),
-        environment={"OPENAI_BASE_URL": "{url}/huggingface/v1"},
-        key_variable="HF_TOKEN",
-        key_shapes=(issued("huggingface-token hf_ [A-Za-z0-9] 30"),),
-    ),
-    Provider(  # https://vercel.com/docs/ai-gateway
-        name="vercel-ai-gateway",
-        base_url="https://ai-gateway.vercel.sh/v1",
-        formats=(CHAT, RESPONSES, MESSAGES),
-        environment={"OPENAI_BASE_URL": "{url}/vercel-ai-gateway/v1", "ANTHROPIC_BASE_URL": "{url}/vercel-ai-gateway"},
-        key_variable="AI_GATEWAY_API_KEY",
-    ),
-    Provider(
-        name="dashscope",
-        base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",
-        formats=(CHAT,),
-        hosts=(r"dashscope[a-z-]*\.aliyuncs\.com",),
-        environment={"OPENAI_BASE_URL": "{url}/dashscope/v1"},
-        key_variable="DASHSCOPE_API_KEY",
+    *_companies(
+        r"""
+# https://docs.x.ai/api/integrations
+xai https://api.x.ai/v1 openai-responses,openai-chat XAI_API_KEY
+ OPENAI_BASE_URL={url}/xai/v1 telemetry_name=x_ai price_name=x-ai | xai-key xai- [A-Za-z0-9] 40
+# https://docs.mistral.ai/resources/migration-guides
+mistral https://api.mistral.ai/v1 openai-chat MISTRAL_API_KEY
+ OPENAI_BASE_URL={url}/mistral/v1 telemetry_name=mistral_ai
+# https://api-docs.deepseek.com
+deepseek https://api.deepseek.com openai-chat,anthropic DEEPSEEK_API_KEY
+ OPENAI_BASE_URL={url}/deepseek/v1 ANTHROPIC_BASE_URL={url}/deepseek/anthropic
+# https://console.groq.com/docs/openai; groq-python, _client.py
+groq https://api.groq.com/openai/v1 openai-chat,openai-responses GROQ_API_KEY
+ GROQ_BASE_URL={url}/groq OPENAI_BASE_URL={url}/groq/v1 | groq-key gsk_ [A-Za-z0-9] 40
+# https://docs.together.ai/docs/inference/openai-compatibility; together-py, _client.py
+together https://api.together.ai/v1 openai-chat TOGETHER_API_KEY
+ TOGETHER_BASE_URL={url}/together/v1 OPENAI_BASE_URL={url}/together/v1 hosts=api\.together\.xyz
+ | together-key tgp_v1_ [A-Za-z0-9_-] 30
+# https://docs.fireworks.ai/tools-sdks/openai-compatibility
+fireworks https://api.fireworks.ai/inference/v1 openai-chat,anthropic FIREWORKS_API_KEY
+ OPENAI_BASE_URL={url}/fireworks/v1 ANTHROPIC_BASE_URL={url}/fireworks | fireworks-key fw_ [A-Za-z0-9] 20
+# cerebras-cloud-sdk-python, _client.py
+cerebras https://api.cerebras.ai/v1 openai-chat CEREBRAS_API_KEY
+ CEREBRAS_BASE_URL={url}/cerebras OPENAI_BASE_URL={url}/cerebras/v1 | cerebras-key csk- [a-z0-9] 40
+# Servers of one's own. They have other paths than `/v1`, too; a key is needed by the SDKs alone.
+# https://docs.ollama.com/api/openai-compatibility and anthropic-compatibility
+ollama http://localhost:11434 openai-chat,openai-responses,anthropic OLLAMA_API_KEY
+ OPENAI_BASE_URL={url}/ollama/v1 ANTHROPIC_BASE_URL={url}/ollama
+# https://docs.vllm.ai/en/stable/serving/openai_compatible_server
+vllm http://localhost:8000 openai-chat,openai-responses,anthropic VLLM_API_KEY
+ OPENAI_BASE_URL={url}/vllm/v1 ANTHROPIC_BASE_URL={url}/vllm
+# https://lmstudio.ai/docs/developer/openai-compat and anthropic-compat
+lmstudio http://localhost:1234 openai-chat,openai-responses,anthropic LM_API_TOKEN
+ OPENAI_BASE_URL={url}/lmstudio/v1 ANTHROPIC_BASE_URL={url}/lmstudio
+# Its tokens are those of GitHub, which `recorder.wire.redaction.shapes` knows. `recorder env github-copilot` is for
+# its command line, which reads an address for a provider of one's own alone.
+github-copilot https://api.githubcopilot.com/ openai-chat,openai-responses COPILOT_GITHUB_TOKEN
+ hosts=api\.(?:individual|business|enterprise)\.githubcopilot\.com
+# Known by their hosts and keys.
+# It signs requests for the host that they go to, but for those with a key of its own
+# https://bedrock-runtime.REGION.amazonaws.com
+bedrock - openai-chat AWS_BEARER_TOKEN_BEDROCK
+ telemetry_name=aws.bedrock price_name=aws hosts=bedrock-runtime[a-z0-9.-]*\.amazonaws\.com
+ | bedrock-key ABSK(?=Q) [A-Za-z0-9+/] 60 ={0,2}
+# https://docs.cohere.com/docs/compatibility-api
+cohere https://api.cohere.ai/compatibility/v1 openai-chat COHERE_API_KEY
+ OPENAI_BASE_URL={url}/cohere/v1 hosts=api\.cohere\.com
+# https://docs.perplexity.ai
+perplexity https://api.perplexity.ai/ openai-chat PERPLEXITY_API_KEY
+ OPENAI_BASE_URL={url}/perplexity | perplexity-key pplx- [A-Za-z0-9] 40
+# https://huggingface.co/docs/inference-providers
+huggingface https://router.huggingface.co/v1 openai-chat HF_TOKEN
+ OPENAI_BASE_URL={url}/huggingface/v1 | huggingface-token hf_ [A-Za-z0-9] 30
+# https://vercel.com/docs/ai-gateway
+vercel-ai-gateway https://ai-gateway.vercel.sh/v1 openai-chat,openai-responses,anthropic AI_GATEWAY_API_KEY
+ OPENAI_BASE_URL={url}/vercel-ai-gateway/v1 ANTHROPIC_BASE_URL={url}/vercel-ai-gateway
+dashscope https://dashscope.aliyuncs.com/compatible-mode/v1 openai-chat DASHSCOPE_API_KEY
+ OPENAI_BASE_URL={url}/dashscope/v1 hosts=dashscope[a-z-]*\.aliyuncs\.com
+"""
     ),
 )
 """The first is the default: its formats are the ones that others imitate."""

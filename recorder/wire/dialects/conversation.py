@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from recorder.model.facts import RepeatedCall, RequestFacts, RequestParameters, ToolResult
+from recorder.model.text import rows
 from recorder.wire.dialects.canonical import cache_marks, call_place, lifetime, request_digest, sized_texts, sized_tools
 from recorder.wire.dialects.json_values import (
     Object,
@@ -29,7 +30,6 @@ from recorder.wire.dialects.json_values import (
     fraction,
     names,
     objects,
-    rows,
     text,
     whole,
     word,

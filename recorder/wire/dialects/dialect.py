@@ -14,9 +14,10 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from recorder.model.facts import Links, RequestFacts
+from recorder.model.text import rows
 from recorder.wire.dialects.conversation import Conversation
 from recorder.wire.dialects.decoder import JsonDecoder
-from recorder.wire.dialects.json_values import Object, request_object, rows
+from recorder.wire.dialects.json_values import Object, request_object
 from recorder.wire.dialects.keys import DONE, KeyExtractor
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
 from recorder.wire.providers import home_of

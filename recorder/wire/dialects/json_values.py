@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import isfinite
 from typing import Any
 
 import msgspec
 
+from recorder.model.text import rows
+
 Object = Mapping[str, Any]
 
 BIGINT = 2**63
-
-
-def rows(table: str) -> Iterator[str]:
-    """Yield the rows of a table that is written as text: its lines, but for comments, which begin with `#`.
-
-    A line that begins with a space continues the one before.
-    """
-    for line in table.strip().replace("\n ", " ").splitlines():
-        if line and not line.startswith("#"):
-            yield line
 
 
 def names(words: str) -> frozenset[str]:

@@ -13,8 +13,8 @@ import re
 import msgspec
 
 from recorder.model.facts import Purpose, RequestFacts, RequestPurpose
+from recorder.model.text import rows
 from recorder.wire.dialects import other
-from recorder.wire.dialects.json_values import rows
 from recorder.wire.grouping.probes import is_probe
 from recorder.wire.grouping.rules import Claims, ValueRule, first, value_rules
 

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from recorder.model.payloads import Header
-from recorder.wire.dialects.json_values import rows, too_deep
+from recorder.model.text import rows
+from recorder.wire.dialects.json_values import too_deep
 
 BODY_LIMIT = 16 * 1024 * 1024
 """Larger bodies are not searched: agents send 40 to 70 KB, and what is larger carries files, not sessions."""

@@ -134,7 +134,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     line = '    "recorder.wire.dialects.gemini",\n'
     table.write_text(table.read_text().replace(line, line + line.replace("gemini", "acme")))
     companies = home / "recorder/wire/providers.py"
-    before, row, after = companies.read_text().rpartition('    Provider(\n        name="dashscope"')
+    before, row, after = companies.read_text().rpartition("    *_companies(")
     made = Program(home)
     with acme() as base:
         companies.write_text(before + ROW.format(base=base) + row + after)
