@@ -6,6 +6,7 @@ object as JSON. The result of such a tool is in the item too, and becomes its `o
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Field, ItemKind, ItemState, ToolResult
+from recorder.model.text import rows
 from recorder.wire.dialects.json_values import (
     Object,
     array,
@@ -194,16 +196,19 @@ def _computer(item: Object) -> str | None:
 
 # -- results that are an item by themselves, of a request's input or of a response's output
 
+_TABLE = """
+function_call_output,output,
+custom_tool_call_output,output,
+local_shell_call_output,output,local_shell
+shell_call_output,output,shell
+apply_patch_call_output,output,apply_patch
+computer_call_output,output,computer
+multi_agent_call_output,output,
+program_output,result,program
+tool_search_output,tools,tool_search
+"""
 _RESULTS: Mapping[str, tuple[str, str | None]] = {
-    "function_call_output": ("output", None),
-    "custom_tool_call_output": ("output", None),
-    "local_shell_call_output": ("output", "local_shell"),
-    "shell_call_output": ("output", "shell"),
-    "apply_patch_call_output": ("output", "apply_patch"),
-    "computer_call_output": ("output", "computer"),
-    "multi_agent_call_output": ("output", None),
-    "program_output": ("result", "program"),
-    "tool_search_output": ("tools", "tool_search"),
+    type: (field, name or None) for type, field, name in csv.reader(rows(_TABLE))
 }
 """By the type of the item: where its result stands, and what the tool is called (None: as the item says)."""
 

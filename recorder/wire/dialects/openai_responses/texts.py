@@ -5,6 +5,7 @@ The deltas are most of every stream: each has a struct of just the fields it nee
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -21,6 +22,7 @@ from recorder.model.facts import (
     TextAdded,
     TextFinished,
 )
+from recorder.model.text import rows
 from recorder.wire.dialects.decoder import FastPath, unknown
 from recorder.wire.dialects.json_values import Object, array, as_json, names, object_, objects, text, whole
 from recorder.wire.dialects.keys import Whole
@@ -29,17 +31,21 @@ from recorder.wire.dialects.openai_responses.items import part_text
 _NO_NAME = "-"  # that no field has
 _ONE_PART = ""  # nor this, for texts that come in one part: their index is 0
 
+_TABLE = """
+response.output_text,text,content_index,text
+response.refusal,refusal,content_index,refusal
+response.reasoning_text,reasoning,content_index,text
+response.reasoning_summary_text,summary,summary_index,text
+# The two before, as they were called at first
+response.reasoning,reasoning,content_index,text
+response.reasoning_summary,summary,summary_index,text
+response.function_call_arguments,arguments,,arguments
+response.custom_tool_call_input,arguments,,input
+response.mcp_call_arguments,arguments,,arguments
+response.code_interpreter_call_code,arguments,,code
+"""
 _TEXTS: Mapping[str, tuple[Field, str, str]] = {
-    "response.output_text": ("text", "content_index", "text"),
-    "response.refusal": ("refusal", "content_index", "refusal"),
-    "response.reasoning_text": ("reasoning", "content_index", "text"),
-    "response.reasoning_summary_text": ("summary", "summary_index", "text"),
-    "response.reasoning": ("reasoning", "content_index", "text"),  # the two before, as they were called at first
-    "response.reasoning_summary": ("summary", "summary_index", "text"),
-    "response.function_call_arguments": ("arguments", _ONE_PART, "arguments"),
-    "response.custom_tool_call_input": ("arguments", _ONE_PART, "input"),
-    "response.mcp_call_arguments": ("arguments", _ONE_PART, "arguments"),
-    "response.code_interpreter_call_code": ("arguments", _ONE_PART, "code"),
+    of: (msgspec.convert(field, Field), index, name) for of, field, index, name in csv.reader(rows(_TABLE))
 }
 """Which text of an item an event is of, the field with the number of its part, and the one that has the whole of it."""
 

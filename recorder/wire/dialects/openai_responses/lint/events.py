@@ -6,12 +6,14 @@ rules of their own, and so has `logprobs`, which OpenAI itself left out until th
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from recorder.lint.rule import Check, Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
+from recorder.model.text import rows
 from recorder.wire.dialects.json_values import Object, names, object_
 
 Json = Object
@@ -145,68 +147,62 @@ _KINDS: Kinds = {
     "output": list,
 }
 
-_ALONE = {
-    "": "response.audio.done response.audio.transcript.done error keepalive",
-    "response": "response.created response.queued response.in_progress response.completed response.incomplete "
-    "response.failed",
-    "delta": "response.audio.delta response.audio.transcript.delta",
-    "output_index item": "response.output_item.added response.output_item.done",
-    "output_index command_index command": "response.shell_call_command.added response.shell_call_command.done",
-    "output_index command_index delta": "response.shell_call_command.delta",
-}
-"""Of the events without an `item_id`, by their fields."""
 
-_OF_ITEMS = {
-    "output_index": """
-        response.code_interpreter_call.in_progress response.code_interpreter_call.interpreting
-        response.code_interpreter_call.completed response.compaction.compacting
-        response.file_search_call.in_progress response.file_search_call.searching response.file_search_call.completed
-        response.image_generation_call.in_progress response.image_generation_call.generating
-        response.image_generation_call.completed
-        response.mcp_call.in_progress response.mcp_call.completed response.mcp_call.failed
-        response.mcp_list_tools.in_progress response.mcp_list_tools.completed response.mcp_list_tools.failed
-        response.web_search_call.in_progress response.web_search_call.searching response.web_search_call.completed
-        """,
-    "output_index delta": """
-        response.function_call_arguments.delta response.custom_tool_call_input.delta response.mcp_call_arguments.delta
-        response.code_interpreter_call_code.delta response.apply_patch_call_operation_diff.delta
-        """,
-    "output_index arguments": "response.function_call_arguments.done response.mcp_call_arguments.done",
-    "output_index input": "response.custom_tool_call_input.done",
-    "output_index code": "response.code_interpreter_call_code.done",
-    "output_index diff": "response.apply_patch_call_operation_diff.done",
-    "output_index partial_image_index partial_image_b64": "response.image_generation_call.partial_image",
-    "output_index command_index": "response.shell_call_output_content.delta",
-    "output_index command_index output": "response.shell_call_output_content.done",
-    "output_index content_index part": "response.content_part.added response.content_part.done",
-    "output_index content_index annotation_index": "response.output_text.annotation.added",
-    "output_index content_index delta": """
-        response.output_text.delta response.refusal.delta response.reasoning_text.delta
-        """,
-    "output_index content_index text": "response.output_text.done response.reasoning_text.done",
-    "output_index content_index refusal": "response.refusal.done",
-    "output_index summary_index part": "response.reasoning_summary_part.added response.reasoning_summary_part.done",
-    "output_index summary_index delta": "response.reasoning_summary_text.delta",
-    "output_index summary_index text": "response.reasoning_summary_text.done",
-}
-"""Of the events that name their item, by their fields."""
-
-
-def _kinds(fields: str) -> Kinds:
-    return {field: _KINDS[field] for field in fields.split()}
-
-
-def _by_type(table: Mapping[str, str]) -> dict[str, Kinds]:
-    found = {}
-    for fields, types in table.items():
-        found.update(dict.fromkeys(types.split(), _kinds(fields)))
+def _by_type(table: str) -> dict[str, Kinds]:
+    """Return the fields of events, by type: in a row of the table the fields and the types."""
+    found: dict[str, Kinds] = {}
+    for row in rows(table):
+        fields, types = row.split("|")
+        kinds = {field: _KINDS[field] for field in fields.split()}
+        found.update(dict.fromkeys(types.split(), kinds))
     return found
 
 
-OF_ITEMS: Mapping[str, Kinds] = _by_type(_OF_ITEMS)
+_ALONE = _by_type(
+    """
+| response.audio.done response.audio.transcript.done error keepalive
+response | response.created response.queued response.in_progress
+response | response.completed response.incomplete response.failed
+delta | response.audio.delta response.audio.transcript.delta
+output_index item | response.output_item.added response.output_item.done
+output_index command_index command | response.shell_call_command.added response.shell_call_command.done
+output_index command_index delta | response.shell_call_command.delta
+"""
+)
+
+OF_ITEMS: Mapping[str, Kinds] = _by_type(
+    """
+output_index | response.code_interpreter_call.in_progress response.code_interpreter_call.interpreting
+ response.code_interpreter_call.completed response.compaction.compacting
+ response.file_search_call.in_progress response.file_search_call.searching response.file_search_call.completed
+ response.image_generation_call.in_progress response.image_generation_call.generating
+ response.image_generation_call.completed
+ response.mcp_call.in_progress response.mcp_call.completed response.mcp_call.failed
+ response.mcp_list_tools.in_progress response.mcp_list_tools.completed response.mcp_list_tools.failed
+ response.web_search_call.in_progress response.web_search_call.searching response.web_search_call.completed
+output_index delta | response.function_call_arguments.delta response.custom_tool_call_input.delta
+ response.mcp_call_arguments.delta response.code_interpreter_call_code.delta
+ response.apply_patch_call_operation_diff.delta
+output_index arguments | response.function_call_arguments.done response.mcp_call_arguments.done
+output_index input | response.custom_tool_call_input.done
+output_index code | response.code_interpreter_call_code.done
+output_index diff | response.apply_patch_call_operation_diff.done
+output_index partial_image_index partial_image_b64 | response.image_generation_call.partial_image
+output_index command_index | response.shell_call_output_content.delta
+output_index command_index output | response.shell_call_output_content.done
+output_index content_index part | response.content_part.added response.content_part.done
+output_index content_index annotation_index | response.output_text.annotation.added
+output_index content_index delta | response.output_text.delta response.refusal.delta response.reasoning_text.delta
+output_index content_index text | response.output_text.done response.reasoning_text.done
+output_index content_index refusal | response.refusal.done
+output_index summary_index part | response.reasoning_summary_part.added response.reasoning_summary_part.done
+output_index summary_index delta | response.reasoning_summary_text.delta
+output_index summary_index text | response.reasoning_summary_text.done
+"""
+)
 """Events that must name their item, by type, and what else they must have."""
 
-FIELDS: Mapping[str, Kinds] = {**_by_type(_ALONE), **OF_ITEMS}
+FIELDS: Mapping[str, Kinds] = {**_ALONE, **OF_ITEMS}
 """All events, by type, and what they must have, with the Python type that JSON makes of it."""
 
 OF_CONNECTIONS = names(
@@ -235,21 +231,22 @@ class Family(NamedTuple):
     of: str  # the list of its item that it stands in; empty: it is a field of the item
     number: str  # the field with its place in that list
     field: str  # where the whole of it stands: in `.done`, and in the part or item
-    needs_part: bool = False
-    item: str = ""  # the type of the item that it is of
-    part: str = ""  # and of the part
+    needs_part: str  # empty: it does not
+    item: str  # the type of the item that it is of
+    part: str  # and of the part
 
 
-FAMILIES: Mapping[str, Family] = {
-    "response.output_text": Family("content", "content_index", "text", True, "message", "output_text"),
-    "response.refusal": Family("content", "content_index", "refusal", True, "message", "refusal"),
-    "response.reasoning_text": Family("content", "content_index", "text", item="reasoning", part="reasoning_text"),
-    "response.reasoning_summary_text": Family("summary", "summary_index", "text", True, "reasoning", "summary_text"),
-    "response.function_call_arguments": Family("", "", "arguments", item="function_call"),
-    "response.mcp_call_arguments": Family("", "", "arguments", item="mcp_call"),
-    "response.custom_tool_call_input": Family("", "", "input", item="custom_tool_call"),
-    "response.code_interpreter_call_code": Family("", "", "code", item="code_interpreter_call"),
-}
+_FAMILIES = """
+response.output_text,content,content_index,text,yes,message,output_text
+response.refusal,content,content_index,refusal,yes,message,refusal
+response.reasoning_text,content,content_index,text,,reasoning,reasoning_text
+response.reasoning_summary_text,summary,summary_index,text,yes,reasoning,summary_text
+response.function_call_arguments,,,arguments,,function_call,
+response.mcp_call_arguments,,,arguments,,mcp_call,
+response.custom_tool_call_input,,,input,,custom_tool_call,
+response.code_interpreter_call_code,,,code,,code_interpreter_call,
+"""
+FAMILIES: Mapping[str, Family] = {name: Family(*about) for name, *about in csv.reader(rows(_FAMILIES))}
 
 NAMELESS = frozenset({"function_call", "custom_tool_call"})
 """The items that need no id: a call is known by its `call_id`."""
