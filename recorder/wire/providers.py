@@ -201,8 +201,7 @@ PROVIDERS: tuple[Provider, ...] = (
         key_variable="OPENROUTER_API_KEY",
         key_shapes=(issued_as_sk("openrouter-key", rb"sk-or-v1-[A-Za-z0-9]{20,}"),),
     ),
-    *_companies(
-        r"""
+    *_companies(r"""
 # https://docs.x.ai/api/integrations
 xai https://api.x.ai/v1 openai-responses,openai-chat XAI_API_KEY
  OPENAI_BASE_URL={url}/xai/v1 telemetry_name=x_ai price_name=x-ai | xai-key xai- [A-Za-z0-9] 40
@@ -259,8 +258,7 @@ vercel-ai-gateway https://ai-gateway.vercel.sh/v1 openai-chat,openai-responses,a
  OPENAI_BASE_URL={url}/vercel-ai-gateway/v1 ANTHROPIC_BASE_URL={url}/vercel-ai-gateway
 dashscope https://dashscope.aliyuncs.com/compatible-mode/v1 openai-chat DASHSCOPE_API_KEY
  OPENAI_BASE_URL={url}/dashscope/v1 hosts=dashscope[a-z-]*\.aliyuncs\.com
-"""
-    ),
+"""),
 )
 """The first is the default: its formats are the ones that others imitate."""
 

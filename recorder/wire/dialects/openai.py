@@ -75,8 +75,7 @@ NOT_OF_ANSWER = names("stream stream_options metadata client_metadata user safet
 
 _MODES = {True: "enabled", False: "disabled"}
 
-_SETTINGS = places(
-    """
+_SETTINGS = places("""
 reasoning_effort:word reasoning.effort reasoning_effort
 reasoning_summary:word reasoning.summary reasoning.generate_summary
 reasoning_budget_tokens:whole reasoning.max_tokens thinking.budget_tokens thinking_budget
@@ -88,8 +87,7 @@ service_tier:text service_tier
 store:flag store
 parallel_tool_calls:flag parallel_tool_calls
 prompt_cache_key:text prompt_cache_key
-"""
-)
+""")
 
 
 def settings(request: Object) -> RequestParameters:

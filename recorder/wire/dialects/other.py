@@ -42,15 +42,13 @@ output_tokens total_output_tokens tokens.output_tokens
 reasoning_output_tokens total_thought_tokens
 """
 )
-_DETAILS = places(
-    """
+_DETAILS = places("""
 input_audio_tokens input_token_details.audio_tokens input_tokens_details.audio_tokens
 input_audio_tokens prompt_token_details.audio_tokens prompt_tokens_details.audio_tokens
 input_image_tokens input_token_details.image_tokens input_tokens_details.image_tokens
 input_image_tokens prompt_token_details.image_tokens prompt_tokens_details.image_tokens
 output_image_tokens output_tokens_details.image_tokens completion_tokens_details.image_tokens
-"""
-)
+""")
 _THOUGHTS = (("total_thought_tokens",), ("thoughtsTokenCount",))
 """The thoughts of Gemini, which are not in its output."""
 
@@ -100,12 +98,10 @@ DIALECT = Dialect(
     last_types=frozenset(_LAST.split()),
     needs_terminal=False,
     places=RequestPlaces(
-        of_model=paths(
-            """
+        of_model=paths("""
             additional_messages message chat_history preamble documents texts query
             schema json_schema properties description title text arguments
-            """
-        )
+            """)
     ),
     fields=ResponseFields(
         noise=noise_fields(

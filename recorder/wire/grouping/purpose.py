@@ -54,20 +54,17 @@ def _openings(table: str) -> tuple[Opening, ...]:
     return tuple(found)
 
 
-STEPS = _claims(
-    """
+STEPS = _claims("""
 compaction codex-kind header.x-codex-turn-metadata.request_kind pattern=(compaction)
 memory codex-kind header.x-codex-turn-metadata.request_kind pattern=(memory)
 prewarm codex-kind header.x-codex-turn-metadata.request_kind pattern=(prewarm)
 compaction codex-agent header.x-openai-subagent pattern=(compact.*)
 memory codex-agent header.x-openai-subagent pattern=(memory.*)
 compaction claude-code-class header.x-claude-code-request-class pattern=(compaction)
-"""
-)
+""")
 """What stands above the words of a request."""
 
-SYSTEM_PROMPTS = _openings(
-    r"""
+SYSTEM_PROMPTS = _openings(r"""
 # opencode
 title You are a title generator\. You output ONLY a thread title\b
 # Claude Code
@@ -91,12 +88,10 @@ subagent [^\n]{0,200}\bYou are a sub-agent within a larger development system\b
 subagent You are a general-purpose subagent working for a parent agent\b
 # gptme
 title Generate concise conversation titles\.
-"""
-)
+""")
 """How a system prompt, or a block of one, begins: as much of it as no program of a person's own begins with."""
 
-QUESTIONS = _openings(
-    r"""
+QUESTIONS = _openings(r"""
 # Claude Code
 title <session>.*</session>\s*Write the title in\b
 title Please write a 5-10 word title for the following conversation\b
@@ -121,30 +116,25 @@ helper ### Task:\s.*<chat_history>
 # inspect-ai looks whether a model tells its reasoning
 helper Please say 'hello, world'\Z
 helper Analyze \*only\* the content and structure of your immediately preceding response\b
-"""
-)
+""")
 """How a user's message begins that is none, where a request ends with it."""
 
-SENDERS = _claims(
-    """
+SENDERS = _claims("""
 subagent codex-agent header.x-openai-subagent
 subagent codex-source header.x-codex-turn-metadata.thread_source pattern=(subagent)
 subagent claude-code-class header.x-claude-code-request-class pattern=(subagent|workflow)
 subagent claude-code-agent header.x-claude-code-agent-id
 subagent opencode header.x-parent-session-id
 helper claude-code-class header.x-claude-code-request-class pattern=(auxiliary|side_reply)
-"""
-)
+""")
 """What stands below them: a sub-agent's conversation is compacted too."""
 
-PARENT_RULES = value_rules(
-    """
+PARENT_RULES = value_rules("""
 codex header.x-codex-parent-thread-id
 codex-metadata header.x-codex-turn-metadata.parent_thread_id
 claude-code header.x-claude-code-parent-agent-id
 opencode header.x-parent-session-id
-"""
-)
+""")
 """Where the thread stands that began the thread of a request."""
 
 CLAIMED: tuple[ValueRule, ...] = (*(claim.rule for claim in (*STEPS, *SENDERS)), *PARENT_RULES)

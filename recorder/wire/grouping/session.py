@@ -24,8 +24,7 @@ PREVIOUS_RESPONSE = "previous_response_id"
 HISTORY = "history"
 FIELD = "field"  # of a body, that the user's settings name
 
-SESSION_RULES = value_rules(
-    r"""
+SESSION_RULES = value_rules(r"""
 # Of a sub-agent; its own stands beside it
 opencode header.x-parent-session-id agents=opencode/,kilo-code/
 opencode header.x-session-id agents=opencode/,kilo-code/
@@ -71,33 +70,26 @@ previous_response_id body.previous_response_id
 # Anthropic Messages, as its SDKs' tool runner sends it
 previous_response_id body.thread.previous_message_id
 prompt_cache_key body.prompt_cache_key
-"""
-)
+""")
 
-THREAD_RULES = value_rules(
-    """
+THREAD_RULES = value_rules("""
 codex header.thread-id
 codex-metadata header.x-codex-turn-metadata.thread_id
 claude-code header.x-claude-code-agent-id
 opencode header.x-session-id agents=opencode/,kilo-code/
 opencode header.x-opencode-session agents=opencode/,kilo-code/
-"""
-)
+""")
 
-TURN_RULES = value_rules(
-    """
+TURN_RULES = value_rules("""
 codex header.x-codex-turn-metadata.turn_id
 codex-body body.client_metadata.x-codex-turn-metadata.turn_id
 gemini-cli body.user_prompt_id agents=geminicli
-"""
-)
+""")
 
-HELPER_RULES = value_rules(
-    """
+HELPER_RULES = value_rules("""
 gemini-cli-router body.generationConfig.responseJsonSchema.properties.complexity_score.type agents=geminicli
 gemini-cli-router body.generationConfig.responseJsonSchema.properties.model_choice.type agents=geminicli
-"""
-)
+""")
 """Requests that a client makes for itself and that name no conversation: which model is to answer a question."""
 
 ATTEMPT_RULES = value_rules("stainless header.x-stainless-retry-count pattern=([0-9]{1,9})")

@@ -146,12 +146,10 @@ time | place>container.expires_at | when it will be forgotten
     ),
     places=RequestPlaces(
         credentials=("mcp_servers.*.authorization_token",),
-        of_model=paths(
-            """
+        of_model=paths("""
             messages system prompt tools.*.description tools.*.input_schema tools.*.input_examples
             content content_block delta message
-            """
-        ),
+            """),
     ),
     profiles=("anthropic",),
     speaks=speaks,

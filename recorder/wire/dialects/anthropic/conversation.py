@@ -55,16 +55,14 @@ _COUNTS = ("/count_tokens", "/count-tokens:rawPredict")
 
 _ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 
-_KINDS = kinds(
-    """
+_KINDS = kinds("""
 text text
 file document
 search_result search_result
 reasoning thinking redacted_thinking
 call tool_use
 result tool_result
-"""
-)
+""")
 """The types of blocks that clients send. Others are those of responses, sent back."""
 
 
@@ -147,8 +145,7 @@ class AnthropicConversation(Conversation):
 
 
 _ALONE = "disable_parallel_tool_use"
-_SETTINGS = places(
-    """
+_SETTINGS = places("""
 reasoning_effort:text output_config.effort
 reasoning_mode:text thinking.type
 reasoning_summary:text thinking.display
@@ -158,8 +155,7 @@ temperature:fraction temperature
 top_p:fraction top_p
 service_tier:text service_tier
 tool_choice:word tool_choice.name tool_choice.type
-"""
-)
+""")
 
 
 def parts_of(content: Any) -> list[Part]:

@@ -64,13 +64,11 @@ class _BlockDelta(NoVendorError):
 
 _decode_delta = msgspec.json.Decoder(_BlockDelta).decode
 
-_ABOUT = names(
-    """
+_ABOUT = names("""
     type id index role model usage error caller container provider input
     signature encrypted_content encrypted_index data media_type category
     stop_reason stop_sequence fallback_credit_token page_age cache_control
-    """
-)
+    """)
 """Members of blocks and of their deltas that are not content. The input that a call begins with comes
 at its end, unless it is streamed."""
 
@@ -309,22 +307,18 @@ def _finished(message: Object) -> Sequence[Fact]:
 # -- usage, of a response and of what it took beside its message
 
 _CACHE_READ = "cache_read_input_tokens"  # which `input_tokens` leaves out, as no other does
-_COUNTS = places(
-    f"""
+_COUNTS = places(f"""
 cache_read_input_tokens cache_read_input_tokens
 cache_write_input_tokens cache_creation_input_tokens
 output_tokens output_tokens
 reasoning_output_tokens output_tokens_details.thinking_tokens
 {COUNTS}
-"""
-)
+""")
 _WRITTEN_1H = ("cache_creation", "ephemeral_1h_input_tokens")
-_DETAILS = places(
-    """
+_DETAILS = places("""
 cache_write_1h_input_tokens cache_creation.ephemeral_1h_input_tokens
 web_searches server_tool_use.web_search_requests
-"""
-)
+""")
 
 
 def _counts(usage: Object) -> Usage:

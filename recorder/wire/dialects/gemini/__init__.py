@@ -159,14 +159,12 @@ time | chunk>createTime | when a response was made
             oauthConfig.accessToken oauth_config.access_token oidcConfig.idToken oidc_config.id_token
             """
         ),
-        of_model=paths(
-            """
+        of_model=paths("""
             contents content parts systemInstruction system_instruction functionDeclarations function_declarations
             responseSchema response_schema responseJsonSchema response_json_schema
             clientContent client_content realtimeInput realtime_input toolResponse tool_response
             candidates serverContent
-            """
-        ),
+            """),
     ),
     request_noise=(RequestNoise("parameters", "key", "key", "a key of the Gemini API"),),
     profiles=("gemini",),

@@ -43,21 +43,17 @@ from recorder.wire.dialects.media import medium, without_bytes
 
 SIGNATURE = "thoughtSignature"
 
-_ABOUT = names(
-    """
+_ABOUT = names("""
     thought thoughtSignature partMetadata videoMetadata mediaResolution mediaProcessing
     audioTranscription speechMetadata
-    """
-)
+    """)
 """Fields of a part that say something of it and are not what it is."""
 
-NO_CONTENT = _ABOUT | names(
-    """
+NO_CONTENT = _ABOUT | names("""
     role id index language mimeType data displayName outcome jsonPath nullValue toolType
     finishReason finishMessage safetyRatings citationMetadata groundingMetadata
     urlContextMetadata groundingAttributions logprobsResult avgLogprobs tokenCount
-    """
-)
+    """)
 """Members of a candidate and of its parts that are not content."""
 
 _NOTES = ("citationMetadata", "groundingMetadata", "logprobsResult")

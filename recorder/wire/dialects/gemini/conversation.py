@@ -27,16 +27,14 @@ _RESPONSE = ("functionResponse", "function_response")
 
 _ROLES: Mapping[Any, Role] = {None: "user", "": "user", "user": "user", "model": "assistant"}
 
-_KINDS = kinds(
-    """
+_KINDS = kinds("""
 call functionCall function_call
 result functionResponse function_response
 provider_call toolCall executableCode
 provider_result toolResponse codeExecutionResult
 text text
 file inlineData inline_data fileData file_data
-"""
-)
+""")
 """By the member that a part has, its kind."""
 
 _FORMATS = {"text/plain": "text", "application/json": "json_object"}

@@ -102,27 +102,23 @@ _decode_chunk = msgspec.json.Decoder(_CommonChunk).decode
 
 _COUNT = "TokenCount"
 
-_OWN = places(
-    """
+_OWN = places("""
 input_tokens promptTokenCount
 tool_use toolUsePromptTokenCount
 cache_read_input_tokens cachedContentTokenCount
 output_tokens candidatesTokenCount
 reasoning_output_tokens thoughtsTokenCount
 total_tokens totalTokenCount
-"""
-)
+""")
 _OF_ANOTHER_API = {name: paths for name, paths in places(COUNTS).items() if name != "reasoning_output_tokens"}
 """Counts that a gateway reports under the names of the API that it speaks to."""
 
 _NO_DETAILS = UsageDetails()
 
-_ELSEWHERE = names(
-    """
+_ELSEWHERE = names("""
     error usageMetadata promptFeedback responseId modelVersion createTime modelStatus traceId
     totalTokens promptTokensDetails cachedContentTokenCount totalBillableCharacters
-    """
-)
+    """)
 """Fields of a chunk without candidates that are known: an error that is null or empty, and those of
 `countTokens`."""
 

@@ -127,12 +127,10 @@ padding | p | the same at Mistral
             """,
             source=("data_sources.*.parameters.", "dataSources.*.parameters."),
         ),
-        of_model=paths(
-            """
+        of_model=paths("""
             messages prompt suffix prediction response_format functions function role_information roleInformation
             choices
-            """
-        ),
+            """),
     ),
     profiles=("chat",),
     has_error_lines=True,

@@ -22,16 +22,14 @@ _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 """Members of a message that hold reasoning sent back: one of them, or several."""
 
 # Thinking is a part of Mistral.
-_KINDS = kinds(
-    """
+_KINDS = kinds("""
 text text
 refusal refusal
 audio input_audio
 file file
 video video_url
 reasoning thinking
-"""
-)
+""")
 
 
 class CompletionConversation(Conversation):

@@ -170,8 +170,7 @@ _COUNTS = places(
     f"{COUNTS}cache_write_input_tokens prompt_tokens_details.cache_write_tokens cache_creation_input_tokens"
 )
 # Citations are of Perplexity, searches of Perplexity, of OpenRouter, and of Anthropic behind a gateway.
-_DETAILS = places(
-    """
+_DETAILS = places("""
 cache_write_1h_input_tokens cache_creation.ephemeral_1h_input_tokens
 input_audio_tokens prompt_tokens_details.audio_tokens
 cache_read_input_audio_tokens prompt_tokens_details.cached_tokens_details.audio_tokens
@@ -183,8 +182,7 @@ output_video_tokens completion_tokens_details.video_tokens
 output_citation_tokens citation_tokens
 web_searches num_search_queries server_tool_use_details.web_search_requests
 web_searches server_tool_use.web_search_requests
-"""
-)
+""")
 
 
 def _counts(usage: Object) -> Usage:

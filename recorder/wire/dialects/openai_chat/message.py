@@ -42,15 +42,13 @@ REASONING = (
 )
 """The members that have reasoning as plain text: of several, the first that has some."""
 
-ABOUT = names(
-    """
+ABOUT = names("""
     type id index role channel format provider data signature
     reasoning_opaque provider_metadata audio_id token_ids logprobs trace_details seed
     finish_reason native_finish_reason stop_reason matched_stop content_filter_results
     system_fingerprint object model service_tier usage error x_groq obfuscation
     prompt_filter_results time_info p created
-    """
-)
+    """)
 """Members of a chunk and of its deltas that are not content."""
 
 

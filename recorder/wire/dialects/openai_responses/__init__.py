@@ -158,12 +158,10 @@ padding | obfuscation | hides from a listener how long a delta is
             "tools.*.authorization",  # of an MCP server or a connector
             "tools.*.container.network_policy.domain_secrets.*.value",
         ),
-        of_model=paths(
-            """
+        of_model=paths("""
             input instructions prompt text format tools.*.parameters tools.*.description
             output item part delta annotation annotations logprobs top_logprobs
-            """
-        ),
+            """),
     ),
     profiles=("openai", "codex", "sdk"),
     speaks=speaks,

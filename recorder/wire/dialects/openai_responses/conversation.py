@@ -40,18 +40,15 @@ _TASK = re.compile(r"Message Type: NEW_TASK\n(?:(Task name: [^\n]*)\n)?(?:[^\n]*
 """How an agent's message to one that it has started begins, in an item of Codex. Its task follows, mostly encrypted."""
 
 
-_PARTS = kinds(
-    """
+_PARTS = kinds("""
 text input_text output_text text
 refusal refusal
 audio input_audio
 file input_file
-"""
-)
+""")
 
 # The tools are those of Codex.
-_ITEMS = kinds(
-    """
+_ITEMS = kinds("""
 reasoning reasoning
 call function_call custom_tool_call
 result function_call_output custom_tool_call_output
@@ -59,8 +56,7 @@ reference item_reference
 compaction compaction
 tools additional_tools
 task agent_message
-"""
-)
+""")
 
 
 class ResponsesConversation(Conversation):

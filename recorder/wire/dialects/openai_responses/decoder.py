@@ -289,23 +289,19 @@ class ResponsesDecoder(JsonDecoder):
         return (TextAdded(key, "arguments", 0, draft.add(number(payload, "command_index") or 0, delta)),)
 
 
-_COUNTS = places(
-    f"""
+_COUNTS = places(f"""
 input_tokens input_tokens
 cache_read_input_tokens input_tokens_details.cached_tokens
 cache_write_input_tokens input_tokens_details.cache_write_tokens
 output_tokens output_tokens
 reasoning_output_tokens output_tokens_details.reasoning_tokens
 {COUNTS}
-"""
-)
+""")
 # of xAI, Perplexity, OpenRouter
-_DETAILS = places(
-    """
+_DETAILS = places("""
 web_searches server_side_tool_usage_details.web_search_calls
 web_searches tool_calls_details.search_web.invocation server_tool_use_details.web_search_requests
-"""
-)
+""")
 
 
 _EVENTS: Mapping[str, Callable[[ResponsesDecoder, str, Object], Sequence[Fact]]] = {

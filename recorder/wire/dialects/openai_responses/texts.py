@@ -54,13 +54,11 @@ _DELTAS = {f"{of}.delta": text for of, text in _TEXTS.items()}
 _DELTAS["response.audio.transcript.delta"] = ("text", _ONE_PART, "")  # its end says nothing new
 
 
-ABOUT = names(
-    """
+ABOUT = names("""
     type id role status phase namespace object model obfuscation logprobs
     sequence_number output_index content_index summary_index command_index partial_image_b64
     encrypted_content annotations error response metadata server_label
-    """
-)
+    """)
 """Members of events and of items that are not content."""
 
 

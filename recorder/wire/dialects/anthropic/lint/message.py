@@ -46,14 +46,12 @@ _OF: Mapping[str, frozenset[str]] = {
 _KNOWN = frozenset({"redacted_thinking", "web_search_tool_result"}).union(*_OF.values())
 
 # The types that anthropic 2.11 declares (`BetaContentBlock`, `BetaRawContentBlockDelta`).
-_BLOCK_TYPES = names(
-    """
+_BLOCK_TYPES = names("""
     text thinking redacted_thinking tool_use server_tool_use mcp_tool_use mcp_tool_listing
     mcp_tool_result web_search_tool_result web_fetch_tool_result code_execution_tool_result
     bash_code_execution_tool_result text_editor_code_execution_tool_result tool_search_tool_result
     advisor_tool_result container_upload compaction fallback
-    """
-)
+    """)
 
 _JUDGED = re.compile(
     r"message(\.(id|model|content|usage(\.(in|out)put_tokens)?))?|index|usage(\.output_tokens)?"

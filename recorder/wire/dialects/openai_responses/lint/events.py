@@ -158,8 +158,7 @@ def _by_type(table: str) -> dict[str, Kinds]:
     return found
 
 
-_ALONE = _by_type(
-    """
+_ALONE = _by_type("""
 | response.audio.done response.audio.transcript.done error keepalive
 response | response.created response.queued response.in_progress
 response | response.completed response.incomplete response.failed
@@ -167,11 +166,9 @@ delta | response.audio.delta response.audio.transcript.delta
 output_index item | response.output_item.added response.output_item.done
 output_index command_index command | response.shell_call_command.added response.shell_call_command.done
 output_index command_index delta | response.shell_call_command.delta
-"""
-)
+""")
 
-OF_ITEMS: Mapping[str, Kinds] = _by_type(
-    """
+OF_ITEMS: Mapping[str, Kinds] = _by_type("""
 output_index | response.code_interpreter_call.in_progress response.code_interpreter_call.interpreting
  response.code_interpreter_call.completed response.compaction.compacting
  response.file_search_call.in_progress response.file_search_call.searching response.file_search_call.completed
@@ -198,19 +195,16 @@ output_index content_index refusal | response.refusal.done
 output_index summary_index part | response.reasoning_summary_part.added response.reasoning_summary_part.done
 output_index summary_index delta | response.reasoning_summary_text.delta
 output_index summary_index text | response.reasoning_summary_text.done
-"""
-)
+""")
 """Events that must name their item, by type, and what else they must have."""
 
 FIELDS: Mapping[str, Kinds] = {**_ALONE, **OF_ITEMS}
 """All events, by type, and what they must have, with the Python type that JSON makes of it."""
 
-OF_CONNECTIONS = names(
-    """
+OF_CONNECTIONS = names("""
     response.steer.accepted response.steer.pending response.steer.failed
     response.inject.created response.inject.failed
-    """
-)
+    """)
 """Events that only a WebSocket has: answers to messages of the client which change a response that is on its way."""
 
 LOGPROBS = frozenset({"response.output_text.delta", "response.output_text.done"})
