@@ -28,7 +28,7 @@ from recorder.model.recording import MEMORY_LIMIT, Recording
 from recorder.model.text import counted
 from recorder.wire.dialects import Dialect, by_path
 from recorder.wire.dialects.dialect import Continuation
-from recorder.wire.dialects.json_values import as_json, decoded, request_object
+from recorder.wire.dialects.json_values import as_json, decoded, request_object, without
 from recorder.wire.recording import payloads
 from recorder.wire.turns import as_post
 
@@ -168,10 +168,10 @@ class LogicalRequests:
             return LogicalRequest(request_object(sent.body), None)
         chain, missing_id, reason = self._chain(sent, continuation)
         before, fits = self._before(chain[1:], continuation)
-        fields = {name: each for name, each in sent.request.items() if name != continuation.items}
+        fields = without(sent.request, (continuation.items,))
         kept = {}
         if len(chain) > 1:
-            fields = {name: each for name, each in fields.items() if name not in continuation.fields}
+            fields = without(fields, continuation.fields)
             root = chain[-1].request if missing_id is not None else {}
             kept = {name: root[name] for name in continuation.fields if name in root}
         return LogicalRequest(
@@ -338,7 +338,7 @@ def _sent(recording: Recording, place: int) -> _SentRequest:
 
 
 def _dialect(method: str, target: str) -> Dialect:
-    return by_path("POST" if method == WEBSOCKET else method, target.partition("?")[0])
+    return by_path("POST" if method == WEBSOCKET else method, target)
 
 
 def _size(item: msgspec.Raw) -> int:

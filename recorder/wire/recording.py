@@ -14,7 +14,7 @@ import msgspec
 
 from recorder.model.events import BODY_KINDS, LEFT_OUT, SWITCHED, UNDECODED, Event, Exchange
 from recorder.model.packed_events import Derived, PackedEvents
-from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, GapRecord, RequestRecord, ResponseHead
+from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, GapRecord, RequestRecord, ResponseHead, header
 from recorder.model.recording import Gap, Piece, Recording, SentMessage
 from recorder.wire.conclusion import Conclusion, settled
 from recorder.wire.dialects import by_name, framing
@@ -293,8 +293,7 @@ def payloads(recording: Recording) -> Iterator[bytes]:
 
 def is_stream(recording: Recording) -> bool:
     """Return whether a response is a stream of server-sent events, by its content type or by how it begins."""
-    content_type = next((value for name, value in recording.headers if name.lower() == "content-type"), None)
-    return framing(content_type) == "sse" or begins_stream(recording.body) is True
+    return framing(header(recording.headers, "content-type")) == "sse" or begins_stream(recording.body) is True
 
 
 def joined(pieces: Iterable[Piece]) -> Iterator[bytes]:

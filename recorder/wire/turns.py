@@ -21,7 +21,7 @@ from recorder.model.events import WEBSOCKET, WHOLE, Event
 from recorder.model.payloads import Header, ResponseHead
 from recorder.model.recording import Piece, Recording
 from recorder.wire.dialects import DIALECTS, MessageIds, WebSocketFormat, by_path
-from recorder.wire.dialects.json_values import Object, as_json, object_, request_object, text, whole
+from recorder.wire.dialects.json_values import Object, as_json, object_, request_object, text, whole, without
 from recorder.wire.dialects.keys import DONE
 from recorder.wire.recording import MessageParts, is_switched
 from recorder.wire.sse import BOM, FRAME_LIMIT, parse
@@ -83,7 +83,7 @@ def message_ids(target: str, payload: bytes) -> MessageIds:
 
 
 def _format(target: str) -> WebSocketFormat | None:
-    return by_path("POST", target.partition("?")[0]).websocket
+    return by_path("POST", target).websocket
 
 
 def is_prewarm(target: str, body: bytes) -> bool:
@@ -102,7 +102,7 @@ def as_post(message: bytes) -> bytes:
     left_out = {"stream_id"}
     left_out |= {"type"} if text(fields, "type") in REQUEST_TYPES else set()
     left_out |= {"generate"} if fields.get("generate") is True else set()
-    return _json({**{name: value for name, value in fields.items() if name not in left_out}, "stream": True})
+    return _json({**without(fields, left_out), "stream": True})
 
 
 def prewarm_id(body: bytes) -> str:

@@ -104,8 +104,9 @@ class ServerEndpoint:
 
     def _take(self, message: Message, messages: list[Message]) -> bytes:
         if message.fault is not None:
-            is_text = message.opcode in ("text", "close") and not _is_utf8(message.payload[2 * _is_close(message) :])
-            return self.close(INVALID_DATA if is_text else PROTOCOL_ERROR, message.fault)
+            content = message.payload[2:] if message.opcode == "close" else message.payload
+            is_no_text = message.opcode in ("text", "close") and not _is_utf8(content)
+            return self.close(INVALID_DATA if is_no_text else PROTOCOL_ERROR, message.fault)
         if message.opcode == "close":
             self.is_over = True
             return self.close(close_of(message.payload)[0])
@@ -116,10 +117,6 @@ class ServerEndpoint:
         if message.opcode != "pong" and not self.is_closing:
             messages.append(message)
         return b""
-
-
-def _is_close(message: Message) -> bool:
-    return message.opcode == "close"
 
 
 def _is_utf8(payload: bytes) -> bool:

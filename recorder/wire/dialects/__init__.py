@@ -64,8 +64,8 @@ def parts(name: str) -> dict[str, Any]:
 
 
 def by_path(method: str, path: str) -> Dialect:
-    """Return the first dialect whose routes match a request; `path` is without its query."""
-    route = f"{method.upper()} {path}"
+    """Return the first dialect whose routes match a request; a query after its path does not count."""
+    route = f"{method.upper()} {path.partition('?')[0]}"
     return next(dialect for dialect in DIALECTS if dialect.routes.search(route))
 
 
@@ -80,7 +80,7 @@ def error_body(method: str, target: str, upstream: str, status: int, message: st
 
     The path of the request determines the format, else the name of the upstream does.
     """
-    dialect = by_path(method, target.partition("?")[0])
+    dialect = by_path(method, target)
     if dialect.error_body is None:
         dialect = by_name(BY_NAME.get(upstream, PROVIDERS[0]).formats[0])
     assert dialect.error_body is not None, "the first format of each provider has one"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.wire.dialects.json_values import Object, objects, text, word
+from recorder.wire.dialects.json_values import Object, objects, text, without, word
 
 _NOT_SAID = frozenset({"cache_control", "tool_use_id"})
 """Fields of a part of a message that are not what it says."""
@@ -27,14 +27,10 @@ def canonical_message(role: Any, content: Any) -> bytes:
     """Encode a message. One text may be written as it is, or as the only part of a list."""
     if not isinstance(content, list):
         return canonical([role, content])
-    parts = [_said(part) for part in objects(content)]
+    parts = [without(part, _NOT_SAID) for part in objects(content)]
     if len(parts) == len(content) == 1 and parts[0].keys() <= {"type", "text"}:
         return canonical([role, text(parts[0], "text")])
     return canonical([role, parts])
-
-
-def _said(part: Any) -> dict[str, Any]:
-    return {name: value for name, value in part.items() if name not in _NOT_SAID}
 
 
 def texts_of(content: Any) -> list[str]:
@@ -130,13 +126,6 @@ def _digest(pieces: Iterable[bytes]) -> str:
         digest.update(len(piece).to_bytes(8, "big"))
         digest.update(piece)
     return digest.hexdigest()[:DIGEST_DIGITS]
-
-
-def without(value: Any, names: Collection[str]) -> Any:
-    """Return an object without some of its members, and any other value as it is."""
-    if not isinstance(value, dict) or not any(name in value for name in names):
-        return value
-    return {name: each for name, each in value.items() if name not in names}
 
 
 def cache_marks(places: Iterable[Object], names: Collection[str]) -> list[Object]:

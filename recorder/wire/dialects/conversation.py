@@ -32,6 +32,7 @@ from recorder.wire.dialects.json_values import (
     objects,
     text,
     whole,
+    without,
     word,
 )
 from recorder.wire.dialects.user_text import instructions, last_words
@@ -336,7 +337,7 @@ class Conversation(ABC):
         system = sized_texts(self._first_instructions(), self.is_of_client)
         settings, marks = self.settings(), self._cache_marks()
         kinds = Counter[str](part.kind for part in self.parts)
-        rest = {name: each for name, each in self.request.items() if name not in self.not_of_answer}
+        rest = without(self.request, self.not_of_answer)
         return msgspec.structs.replace(
             settings,
             tool_names=tuple(tool_names(self.tools)),

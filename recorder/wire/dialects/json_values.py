@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import isfinite
 from typing import Any
@@ -126,6 +126,13 @@ def objects_in(holders: Iterable[Object], *names: str) -> list[Object]:
         for name in names:
             found += objects(holder.get(name))
     return found
+
+
+def without(value: Any, names: Collection[str]) -> Any:
+    """Return an object without some of its members, and any other value as it is."""
+    if not isinstance(value, dict) or not any(name in value for name in names):
+        return value
+    return {name: each for name, each in value.items() if name not in names}
 
 
 def text(value: Any, *names: str) -> str | None:

@@ -43,6 +43,7 @@ from recorder.wire.dialects.json_values import (
     request_object,
     text,
     whole,
+    without,
     word,
 )
 
@@ -253,11 +254,7 @@ def compared(message: Any) -> Any:
         return message
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
-    kept = [
-        {name: each for name, each in block.items() if name not in _NOT_SENT_BACK}
-        for block in blocks
-        if text(block, "type") not in _REASONING
-    ]
+    kept = [without(block, _NOT_SENT_BACK) for block in blocks if text(block, "type") not in _REASONING]
     return {**message, "content": kept}
 
 

@@ -17,7 +17,19 @@ from recorder.model.facts import RepeatedCall, RequestParameters, ToolResult
 from recorder.wire.dialects.canonical import call_place
 from recorder.wire.dialects.conversation import Conversation, Message, Part, Role, Tool, image_part, kinds
 from recorder.wire.dialects.gemini.candidate import function_response
-from recorder.wire.dialects.json_values import Object, array, flag, fraction, names, object_, objects, text, whole, word
+from recorder.wire.dialects.json_values import (
+    Object,
+    array,
+    flag,
+    fraction,
+    names,
+    object_,
+    objects,
+    text,
+    whole,
+    without,
+    word,
+)
 
 _MODEL = re.compile(r"([^/:]+)(?::|%3[Aa])(\w+)$")
 _NAMED = re.compile(r"([^/]+):\w+$")
@@ -222,7 +234,7 @@ def _without_id(part: Object) -> Object:
     """Return a part without the id of the call whose result it is: clients make their own."""
     for name in _RESPONSE:
         if isinstance(part.get(name), dict):
-            return {**part, name: {field: value for field, value in part[name].items() if field != "id"}}
+            return {**part, name: without(part[name], ("id",))}
     return part
 
 

@@ -26,6 +26,7 @@ from recorder.wire.dialects.json_values import (
     text,
     text_or_json,
     whole,
+    without,
 )
 from recorder.wire.dialects.media import digested, without_bytes
 
@@ -118,7 +119,7 @@ def part_text(part: Object) -> tuple[Field, str] | None:
 
 def patch(operation: Object, diff: str) -> str:
     """Return the arguments of `apply_patch_call`: its operation, with the diff last, as it is streamed."""
-    return as_json({**_without(operation, "diff"), "diff": diff})
+    return as_json({**without(operation, ("diff",)), "diff": diff})
 
 
 def _outcome(item: Object, known: _Type) -> tuple[str | None, bool | None]:
@@ -134,10 +135,6 @@ def _outcome(item: Object, known: _Type) -> tuple[str | None, bool | None]:
 
 def _of_parts(item: Object, field: str) -> Iterable[Any]:
     return chain.from_iterable(array(part, field) for part in objects(item, "content"))
-
-
-def _without(item: Object, *names: str) -> Object:
-    return {name: value for name, value in item.items() if name not in names}
 
 
 # -- texts
@@ -172,7 +169,7 @@ def _fields(*names: str) -> Callable[[Object], Object | None]:
 
 def _search(item: Object) -> Object | None:
     """Return the action of a `web_search_call`, without its results."""
-    return _without(object_(item, "action"), "sources") or None
+    return without(object_(item, "action"), ("sources",)) or None
 
 
 def _operation(item: Object) -> Object | str | None:
@@ -186,7 +183,7 @@ def _operation(item: Object) -> Object | str | None:
 def _shell(item: Object) -> Object | None:
     """Return the action of a `shell_call`, with the commands first, as they are streamed."""
     action = object_(item, "action")
-    return {"commands": action.get("commands"), **_without(action, "commands")} if action else None
+    return {"commands": action.get("commands"), **without(action, ("commands",))} if action else None
 
 
 def _computer(item: Object) -> str | None:
@@ -286,7 +283,7 @@ def _untyped_output(item: Object) -> str | None:
     """Return all fields of an item of the kind `other`, except those that only the provider reads or that have a
     column.
     """
-    rest = _without(item, *_COLUMNS)
+    rest = without(item, _COLUMNS)
     return as_json(without_bytes(rest)) if rest else None
 
 
