@@ -31,11 +31,10 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
-from recorder.wire.dialects.decoder import DOCUMENT, Common, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, Common, Content, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.errors import NoVendorError, envelope_error
 from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, places, text, whole
 from recorder.wire.dialects.keys import ERROR, Whole
-from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import COUNTS, ReportedCost, counts_at, details_at, reported_cost, token_count
 
 DELTA = "content_block_delta"

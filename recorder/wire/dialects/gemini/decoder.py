@@ -27,7 +27,7 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, Common, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, Common, Content, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.gemini.candidate import NO_CONTENT, Candidate
 from recorder.wire.dialects.json_values import (
     Object,
@@ -43,7 +43,6 @@ from recorder.wire.dialects.json_values import (
     whole,
 )
 from recorder.wire.dialects.keys import ERROR, Whole
-from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import COUNTS, counts_at, token_count
 
 RESPONSE = "GenerateContentResponse"

@@ -26,13 +26,12 @@ from recorder.model.facts import (
     Usage,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, Content, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.errors import vendors_errors
 from recorder.wire.dialects.json_values import Object, as_json, member, object_, objects, places, text, whole
 from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.openai_chat.choice import Choice, added, decode, items
 from recorder.wire.dialects.openai_chat.message import ABOUT, CHUNK, Delta, citations, content_of, delta_of
-from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import COUNTS, counts_at, details_at, reported_cost, token_count
 
 _COMPLETIONS = (CHUNK, "chat.completion", "text_completion")

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from recorder.model.facts import Field
+from recorder.wire.dialects.decoder import Content
 from recorder.wire.dialects.json_values import (
     Object,
     array,
@@ -24,7 +25,6 @@ from recorder.wire.dialects.json_values import (
     whole,
 )
 from recorder.wire.dialects.media import medium
-from recorder.wire.dialects.unread import Content
 
 CHUNK = "chat.completion.chunk"
 

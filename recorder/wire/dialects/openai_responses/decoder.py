@@ -23,7 +23,7 @@ from recorder.model.facts import (
     Usage,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, Content, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, places, text
 from recorder.wire.dialects.json_values import whole as number
 from recorder.wire.dialects.keys import ERROR
@@ -39,7 +39,6 @@ from recorder.wire.dialects.openai_responses.items import (
     written,
 )
 from recorder.wire.dialects.openai_responses.texts import ABOUT, FAST_PATHS, TEXT_EVENTS
-from recorder.wire.dialects.unread import Content
 from recorder.wire.dialects.usage_report import COUNTS, counts_at, details_at, reported_cost
 
 
