@@ -16,16 +16,18 @@ from recorder.wire.dialects.json_values import as_json
 Fault = tuple[str, Hit]
 """The id of a rule, and where it is broken."""
 
+Faults = Iterable[Fault]
+
 _SHOWN = 60  # characters of a value that is shown
 
 
 class StreamWalk(Protocol):
     """What follows the blocks of one stream up to the first gap: after it, nothing can be reported as out of order."""
 
-    def feed(self, frame: StreamBlock) -> Iterable[Fault]:
+    def feed(self, frame: StreamBlock) -> Faults:
         """Yield the faults of a block."""
 
-    def end(self, is_seen_whole: bool) -> Iterable[Fault]:
+    def end(self, is_seen_whole: bool) -> Faults:
         """Yield the faults of the end: what is missing there was perhaps sent if the stream was not seen whole."""
 
 
@@ -43,7 +45,7 @@ def shared_checks(walk_of: Callable[[StreamView], StreamWalk]) -> Callable[[str]
     return lambda id: lambda stream: found(stream).get(id, ())
 
 
-def _faults(stream: StreamView, walk_of: Callable[[StreamView], StreamWalk]) -> Iterable[Fault]:
+def _faults(stream: StreamView, walk_of: Callable[[StreamView], StreamWalk]) -> Faults:
     """Yield the faults of a window, in order, then those of the end of the stream."""
     walk = stream.kept("walk", lambda: walk_of(stream))
     lost = stream.gaps[0].pos if stream.gaps else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from recorder.lint.rule import Check, Hit, at_end, rules
+from recorder.lint.rule import Check, Hit, Hits, at_end, rules
 from recorder.lint.stream import StreamView
 from recorder.model.events import WHOLE
 from recorder.model.facts import ErrorReported, Fact, MalformedPayload, ResponseFinished, UnreadableResponse
@@ -25,37 +25,37 @@ def _wants_stream(stream: StreamView) -> bool:
     return isinstance(stream.request_json, dict) and stream.request_json.get("stream") is True
 
 
-def _named_otherwise(stream: StreamView) -> Iterable[Hit]:
+def _named_otherwise(stream: StreamView) -> Hits:
     is_named = stream.content_type == "text/event-stream"
     if not is_named and stream.status == 200 and stream.body.startswith(_STREAMS):
         yield Hit(None, f"content-type: {stream.content_type or 'none'}")
 
 
-def _no_stream(stream: StreamView) -> Iterable[Hit]:
+def _no_stream(stream: StreamView) -> Hits:
     is_document = not stream.is_stream and stream.body and not stream.body.startswith(_STREAMS)
     if _wants_stream(stream) and stream.status == 200 and is_document:
         yield Hit(None, f"content-type: {stream.content_type or 'none'}")
 
 
-def _status_of_stream(stream: StreamView) -> Iterable[Hit]:
+def _status_of_stream(stream: StreamView) -> Hits:
     if stream.status not in (0, 200) and stream.moments.has_events and not stream.is_switched:
         yield Hit(None, f"status {stream.status}")
 
 
-def _length_of_stream(stream: StreamView) -> Iterable[Hit]:
+def _length_of_stream(stream: StreamView) -> Hits:
     length = stream.header("content-length")
     is_whole = stream.header("transfer-encoding") is None
     if stream.is_stream and stream.status == 200 and length is not None and is_whole:
         yield Hit(None, f"content-length: {length}")
 
 
-def _two_lengths(stream: StreamView) -> Iterable[Hit]:
+def _two_lengths(stream: StreamView) -> Hits:
     length, coding = stream.header("content-length"), stream.header("transfer-encoding")
     if length is not None and coding is not None:
         yield Hit(None, f"content-length: {length}, transfer-encoding: {coding}")
 
 
-def _storing(stream: StreamView) -> Iterable[Hit]:
+def _storing(stream: StreamView) -> Hits:
     """Yield a head without `no-store`, if it is that of a real connection: one that has a date (RFC 9110, 6.6.1)."""
     if stream.is_switched:
         return
@@ -70,14 +70,14 @@ def _keeps_moving(stream: StreamView) -> bool:
     return bool(directives & {"no-cache", "no-store"}) or _word(stream, "x-accel-buffering") == "no"
 
 
-def _coding_of_stream(stream: StreamView) -> Iterable[Hit]:
+def _coding_of_stream(stream: StreamView) -> Hits:
     coding = stream.header("content-encoding")
     is_plain = stream.end is not None and stream.end.coding is None
     if stream.is_stream and coding and not is_plain:
         yield Hit(None, f"content-encoding: {coding}")
 
 
-def _unreadable(stream: StreamView) -> Iterable[Hit]:
+def _unreadable(stream: StreamView) -> Hits:
     """Yield why nobody can read an answer. That one came too early to its end may be our doing: see `_nothing_came`."""
     if stream.end is None or stream.was_cut_by_us or not asks_for_answer(stream.exchange):
         return
@@ -118,7 +118,7 @@ def _facts(stream: StreamView) -> Iterable[Fact]:
         yield from reading.facts(event)
 
 
-def _error_as_answer(stream: StreamView) -> Iterable[Hit]:
+def _error_as_answer(stream: StreamView) -> Hits:
     """Yield the error of a document under a status that says all is well, unless the document says so in its own
     status: a response of OpenAI does.
     """
@@ -130,7 +130,7 @@ def _error_as_answer(stream: StreamView) -> Iterable[Hit]:
         yield from (Hit(None, fact.message or "") for fact in facts if isinstance(fact, ErrorReported))
 
 
-def _unread_error(stream: StreamView) -> Iterable[Hit]:
+def _unread_error(stream: StreamView) -> Hits:
     """Yield an error that is not one of its API: no client has a message of it. Those of OpenAI have HT007."""
     if stream.status < ERROR_STATUS or stream.moments.has_events or stream.has_gap or stream.was_cut_by_us:
         return
@@ -141,14 +141,14 @@ def _unread_error(stream: StreamView) -> Iterable[Hit]:
         yield Hit(None, f"status {stream.status}, {'no message in it' if stream.body else 'no body'}")
 
 
-def _nothing_came(stream: StreamView) -> Iterable[Hit]:
+def _nothing_came(stream: StreamView) -> Hits:
     if stream.end is None or not stream.was_cut_by_us or not asks_for_answer(stream.exchange):
         return
     if not stream.body:
         yield Hit(None, stream.end.outcome)
 
 
-def _error_document(stream: StreamView) -> Iterable[Hit]:
+def _error_document(stream: StreamView) -> Hits:
     if stream.status >= ERROR_STATUS and not stream.moments.has_events and not stream.has_gap:
         wrong = _wrong_error(stream)
         if wrong:

@@ -40,13 +40,15 @@ class Hit(NamedTuple):
     said: str = ""  # what stands there, where the rule's meaning does not say it all; no final point
 
 
-Check = Callable[[StreamView], Iterable[Hit]]
+Hits = Iterable[Hit]
+
+Check = Callable[[StreamView], Hits]
 
 
 def at_end(check: Check, *following: Callable[[StreamView], object]) -> Check:
     """Return a check of a stream as a whole, made once at its last window; `following` look at each window before."""
 
-    def checked(stream: StreamView) -> Iterable[Hit]:
+    def checked(stream: StreamView) -> Hits:
         for follow in following:
             follow(stream)
         return check(stream) if stream.is_last else ()

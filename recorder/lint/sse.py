@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import pairwise
 
-from recorder.lint.rule import Check, Hit, at_end, rules
+from recorder.lint.rule import Check, Hit, Hits, at_end, rules
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import BOM, parse
@@ -37,17 +37,17 @@ def is_text(data: bytes) -> bool:
     return True
 
 
-def _no_text(stream: StreamView) -> Iterable[Hit]:
+def _no_text(stream: StreamView) -> Hits:
     return (Hit(each.pos) for each in stream.blocks if each.kind != "tail" and not is_text(each.raw))
 
 
-def _no_json(stream: StreamView) -> Iterable[Hit]:
+def _no_json(stream: StreamView) -> Hits:
     for each in stream.frames:
         if each.payload is None and not is_done_mark(each) and each.data != b"null" and is_text(each.raw):
             yield Hit(each.pos, "its data is empty" if not each.data else "")
 
 
-def _no_data(stream: StreamView) -> Iterable[Hit]:
+def _no_data(stream: StreamView) -> Hits:
     for each in stream.blocks:
         if each.kind != "frame" or each.data is not None or any(_foreign_lines(each)):
             continue
@@ -57,7 +57,7 @@ def _no_data(stream: StreamView) -> Iterable[Hit]:
             yield Hit(each.pos, f"all it has is {' and '.join(f'`{name}:`' for name in names)}")
 
 
-def _no_field(stream: StreamView) -> Iterable[Hit]:
+def _no_field(stream: StreamView) -> Hits:
     """Yield lines that are not a field. Those of Gemini, and `error:` in Chat, have rules of their own."""
     if not stream.is_stream or stream.is_switched or stream.status >= 400:
         return
@@ -72,20 +72,20 @@ def _foreign_lines(frame: StreamBlock) -> Iterable[bytes]:
     return (line for line in lines if line.partition(b":")[0] not in _FIELDS)
 
 
-def _byte_order_mark(stream: StreamView) -> Iterable[Hit]:
+def _byte_order_mark(stream: StreamView) -> Hits:
     first = stream.kept("first block", lambda: stream.blocks[0] if stream.blocks else None)
     if stream.is_last and first is not None and first.raw.startswith(BOM) and first.kind != "message":
         yield Hit(first.pos)
 
 
-def _mark_within(stream: StreamView) -> Iterable[Hit]:
+def _mark_within(stream: StreamView) -> Hits:
     first = stream.kept("first block", lambda: stream.blocks[0] if stream.blocks else None)
     for each in stream.blocks:
         if each != first and each.raw.startswith(BOM) and each.kind != "message":
             yield Hit(each.pos)
 
 
-def _carriage_returns(stream: StreamView) -> Iterable[Hit]:
+def _carriage_returns(stream: StreamView) -> Hits:
     """Yield the first block alone."""
     found: list[int] = stream.kept("carriage returns", list)
     for each in () if stream.is_switched or found else stream.blocks:
@@ -95,7 +95,7 @@ def _carriage_returns(stream: StreamView) -> Iterable[Hit]:
             return
 
 
-def _unterminated(stream: StreamView) -> Iterable[Hit]:
+def _unterminated(stream: StreamView) -> Hits:
     """Yield the last block if it is whole but for its blank line, or is half an event after the end of the response.
 
     Half an event before that end is not reported: what is missing then is the end.
@@ -112,7 +112,7 @@ def _unterminated(stream: StreamView) -> Iterable[Hit]:
             yield Hit(each.pos, "it is half an event")
 
 
-def _silences(stream: StreamView, *, limit_ns: int, of_events: bool) -> Iterable[Hit]:
+def _silences(stream: StreamView, *, limit_ns: int, of_events: bool) -> Hits:
     """Yield silences of the provider between head, blocks and end; not while bytes were lost, because the silence is
     unknown then. Over WebSocket pings keep a connection alive, and are not part of a turn: only events count there.
     """

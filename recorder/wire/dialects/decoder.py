@@ -38,6 +38,9 @@ from recorder.wire.dialects.errors import envelope_error, vendors_errors
 from recorder.wire.dialects.errors import failed as failed
 from recorder.wire.dialects.json_values import UNUSUAL, as_json, decoded, too_deep
 
+Facts = Sequence[Fact]
+"""What a payload says."""
+
 FastPath = Callable[[Iterable[bytes]], Iterable[TextAdded]]
 """The reader of the common deltas of one type of event, of payloads that do not nest too deep: a fact for each of them.
 At any other payload it ends, or raises what is `UNUSUAL`: at one with a member that it does not know too, which may be
@@ -74,32 +77,32 @@ class JsonDecoder(ABC):
         """Return the fast paths, by type of event."""
         return {}
 
-    def event(self, type: str | None, data: bytes) -> Sequence[Fact]:
+    def event(self, type: str | None, data: bytes) -> Facts:
         """Decode an event of a stream."""
         delta = common_delta(self.fast_paths().get(type), data)
         return self.general(type, data) if delta is None else (delta, *self.latest_usage())
 
-    def latest_usage(self) -> Sequence[Fact]:
+    def latest_usage(self) -> Facts:
         """Return the usage that fast paths have not read, if they have come across any."""
         return ()
 
-    def general(self, type: str | None, data: bytes) -> Sequence[Fact]:
+    def general(self, type: str | None, data: bytes) -> Facts:
         """Decode an event without the fast paths."""
         if data.strip() == b"[DONE]":
             return ()
         return self._read(data, lambda payload: self._all_of(type, payload, self.payload(type, payload)))
 
-    def document(self, data: bytes) -> Sequence[Fact]:
+    def document(self, data: bytes) -> Facts:
         """Decode a response body that is not a stream."""
         if not data.strip():
             return ()
         return self._read(data, lambda payload: self._all_of(DOCUMENT, payload, self.whole(payload)))
 
     @abstractmethod
-    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+    def payload(self, type: str | None, payload: Any) -> Facts:
         """Decode the payload of an event, any JSON."""
 
-    def whole(self, payload: Any) -> Sequence[Fact]:
+    def whole(self, payload: Any) -> Facts:
         """Decode a document, any JSON."""
         return self.payload(None, payload)
 
@@ -107,13 +110,13 @@ class JsonDecoder(ABC):
         """Return the places of a payload at which all text is content, which a fact should have."""
         return ()
 
-    def _all_of(self, type: str | None, payload: Any, facts: Sequence[Fact]) -> Sequence[Fact]:
+    def _all_of(self, type: str | None, payload: Any, facts: Facts) -> Facts:
         """Return the facts of a payload with errors that are in no field of its API, and what none of them has."""
         facts = with_errors(payload, facts)
         rest = unread(self.contents(type, payload), self.about, facts)
         return (*facts, *rest) if rest else facts
 
-    def _fallen(self, now: Usage) -> Sequence[Fact]:
+    def _fallen(self, now: Usage) -> Facts:
         """Return the fault of a report without input after one that had some. It counts all the same, as for SDKs.
 
         Other counts may become 0: of what a refusal takes back, for example, nothing is charged.
@@ -135,7 +138,7 @@ class JsonDecoder(ABC):
         before, self._tier = self._tier, tier or self._tier
         return (TierReported(tier),) if tier and tier != before else ()
 
-    def _read(self, data: bytes, meaning: Callable[[Any], Sequence[Fact]]) -> Sequence[Fact]:
+    def _read(self, data: bytes, meaning: Callable[[Any], Facts]) -> Facts:
         self._data = data
         try:
             return meaning(decoded(data))
@@ -148,7 +151,7 @@ class JsonDecoder(ABC):
 _NO_ANSWER = (MalformedPayload, UnknownType)
 
 
-def with_errors(payload: Any, facts: Sequence[Fact]) -> Sequence[Fact]:
+def with_errors(payload: Any, facts: Facts) -> Facts:
     """Return the facts of a payload, with the errors that are in none of its API's own fields."""
     if any(isinstance(fact, ErrorReported) for fact in facts):
         return facts
@@ -190,7 +193,7 @@ SEARCH_LIMIT = 64 * 2**20
 any more counts as unread: an anomaly too many is better than one too few."""
 
 
-def unread(contents: Iterable[Content], about: AbstractSet[str], facts: Sequence[Fact]) -> list[UnreadText]:
+def unread(contents: Iterable[Content], about: AbstractSet[str], facts: Facts) -> list[UnreadText]:
     """Return the text in `contents` that none of the facts has. Members named in `about` are not content."""
     texts: list[tuple[str, str]] = []
     for place, content in contents:
@@ -248,7 +251,7 @@ _EXACT: Mapping[type[Fact], Sequence[str]] = {
 class _Told:
     """The texts of the facts of a payload: `exact` ones, and what has several of them, or has them in JSON."""
 
-    def __init__(self, facts: Sequence[Fact]) -> None:
+    def __init__(self, facts: Facts) -> None:
         self._exact: set[str | None] = set()
         self._joined: list[str] = []
         self._searched = ""

@@ -8,11 +8,10 @@ only those are read that bear a name of ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
-from recorder.model.facts import Fact, ResponseStarted, Usage, UsageReported
-from recorder.wire.dialects.decoder import JsonDecoder, failed
+from recorder.model.facts import ResponseStarted, Usage, UsageReported
+from recorder.wire.dialects.decoder import Facts, JsonDecoder, failed
 from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
 from recorder.wire.dialects.json_values import Object, as_json, first_at, object_, places, text, whole
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
@@ -56,7 +55,7 @@ _THOUGHTS = (("total_thought_tokens",), ("thoughtsTokenCount",))
 class OtherDecoder(JsonDecoder):
     """The decoder of streams and documents of which nobody here knows the items."""
 
-    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+    def payload(self, type: str | None, payload: Any) -> Facts:
         body = object_(payload)
         error = body.get("error")
         is_blank = isinstance(error, dict) and not any(error.values())  # of a fine-tuning job that goes well

@@ -6,13 +6,13 @@ item of the kind `other`, with all its fields as its output.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from recorder.model.facts import Fact, Field, ItemKey, ItemKind, ItemState, ToolResult
-from recorder.wire.dialects.decoder import unknown
+from recorder.model.facts import Field, ItemKey, ItemKind, ItemState, ToolResult
+from recorder.wire.dialects.decoder import Facts, unknown
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, text, text_or_json
 from recorder.wire.dialects.media import without_bytes
 
@@ -91,7 +91,7 @@ def written_input(block: Object) -> str:
     return "{}" if given is None else text_or_json(given)
 
 
-def returned(block: Object) -> Sequence[Fact]:
+def returned(block: Object) -> Facts:
     """Return the facts of a block that is not an item: a tool's result, or an unknown type."""
     type = text(block, "type")
     if type and type.endswith(RESULT):

@@ -16,7 +16,6 @@ import msgspec
 
 from recorder.model.facts import (
     AnnotationAdded,
-    Fact,
     Field,
     ItemFinished,
     ItemKey,
@@ -31,7 +30,7 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.wire.dialects.anthropic.blocks import ContentBlock, returned, stated, written_input
-from recorder.wire.dialects.decoder import DOCUMENT, Common, Content, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, Common, Content, Facts, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.errors import NoVendorError, envelope_error
 from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, places, text, whole
 from recorder.wire.dialects.keys import ERROR, Whole
@@ -115,7 +114,7 @@ class MessagesDecoder(JsonDecoder):
             block.streamed = True
             yield TextAdded(block.key, _FIELDS[delta.__class__], 0, delta.text)
 
-    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+    def payload(self, type: str | None, payload: Any) -> Facts:
         if not isinstance(payload, dict):
             return (MalformedPayload("the payload is not a JSON object"),)
         if type == ERROR or payload.get("error"):
@@ -124,7 +123,7 @@ class MessagesDecoder(JsonDecoder):
         meaning = self._meanings.get(type or "")
         return meaning(self, payload) if meaning else (unknown(type),)
 
-    def whole(self, payload: Any) -> Sequence[Fact]:
+    def whole(self, payload: Any) -> Facts:
         message = object_(payload)
         if message.get("type") == ERROR or message.get("error"):
             return (failed(message),)
@@ -142,7 +141,7 @@ class MessagesDecoder(JsonDecoder):
             *_finished(message),
         )
 
-    def _message_start(self, event: Object) -> Sequence[Fact]:
+    def _message_start(self, event: Object) -> Facts:
         self._usage, self._cost = {}, ReportedCost()
         message = object_(event, "message")
         return (
@@ -153,11 +152,11 @@ class MessagesDecoder(JsonDecoder):
             *_finished(message),
         )
 
-    def _served_by(self, model: str | None) -> Sequence[Fact]:
+    def _served_by(self, model: str | None) -> Facts:
         """Start the response again under another model, which continues it; it has the same id."""
         return self._begun(None, model) if model else ()
 
-    def _used(self, reported: Object, place: str = "") -> Sequence[Fact]:
+    def _used(self, reported: Object, place: str = "") -> Facts:
         """Return the usage after what an object reports of it, which is after `place` in the payload."""
         usage = object_(reported, "usage")
         if not usage:
@@ -178,13 +177,13 @@ class MessagesDecoder(JsonDecoder):
             *self._fallen(counts),
         )
 
-    def _block_start(self, event: Object) -> Sequence[Fact]:
+    def _block_start(self, event: Object) -> Facts:
         index, content = whole(event, "index"), event.get("content_block")
         if index is None or not isinstance(content, dict):
             return (MalformedPayload("content_block_start without an index or a block"),)
         return self._open(index, content)
 
-    def _open(self, index: int, content: Object) -> Sequence[Fact]:
+    def _open(self, index: int, content: Object) -> Facts:
         item = stated(content)
         self._blocks[index] = block = ContentBlock(self._new_key(index), item, written_input(content))
         model = text(content, "to", "model") if content.get("type") == FALLBACK else None
@@ -194,7 +193,7 @@ class MessagesDecoder(JsonDecoder):
             *(_opening(block.key, index, item) if item else ()),
         )
 
-    def _whole(self, index: int, content: Object) -> Sequence[Fact]:
+    def _whole(self, index: int, content: Object) -> Facts:
         """Open and finish a block of a message that begins: no later event marks it as complete."""
         return *self._open(index, content), *self._block_stop({"index": index})
 
@@ -202,7 +201,7 @@ class MessagesDecoder(JsonDecoder):
         starts = self._starts[index] = self._starts.get(index, 0) + 1
         return index if starts == 1 else f"{index}.{starts}"
 
-    def _block_delta(self, event: Object) -> Sequence[Fact]:
+    def _block_delta(self, event: Object) -> Facts:
         index, delta = whole(event, "index"), object_(event, "delta")
         type = text(delta, "type") or ""
         meaning = self._deltas.get(type)
@@ -210,7 +209,7 @@ class MessagesDecoder(JsonDecoder):
             return (unknown(type or DELTA),)
         return (MalformedPayload(f"{type} without an index"),) if index is None else meaning(self, index, delta)
 
-    def _text_delta(self, index: int, delta: Object) -> Sequence[Fact]:
+    def _text_delta(self, index: int, delta: Object) -> Facts:
         name, field = _TEXTS[delta["type"]]
         added = text(delta, name)
         if added is None:
@@ -223,35 +222,35 @@ class MessagesDecoder(JsonDecoder):
         block.streamed = True
         return (TextAdded(block.key, field, 0, added),)
 
-    def _compaction_delta(self, index: int, delta: Object) -> Sequence[Fact]:
+    def _compaction_delta(self, index: int, delta: Object) -> Facts:
         if delta.get("encrypted_content"):
             self._signature_delta(index, delta)
         return () if delta.get("content") is None else self._text_delta(index, delta)  # none: it did not succeed
 
-    def _signature_delta(self, index: int, delta: Object) -> Sequence[Fact]:
+    def _signature_delta(self, index: int, delta: Object) -> Facts:
         """Mark the block as encrypted; the fact comes when it ends, which is next."""
         block = self._blocks.get(index)
         if block and block.stated:
             block.stated = msgspec.structs.replace(block.stated, encrypted=True)
         return ()
 
-    def _citations_delta(self, index: int, delta: Object) -> Sequence[Fact]:
+    def _citations_delta(self, index: int, delta: Object) -> Facts:
         block = self._blocks.get(index)
         return (AnnotationAdded(block.key if block else index, as_json(object_(delta, "citation"))),)
 
-    def _block_stop(self, event: Object) -> Sequence[Fact]:
+    def _block_stop(self, event: Object) -> Facts:
         index = whole(event, "index")
         block = None if index is None else self._blocks.get(index)
         return (ItemFinished(block.key, index, block.finished(block.stated)),) if block and block.stated else ()
 
-    def _message_delta(self, event: Object) -> Sequence[Fact]:
+    def _message_delta(self, event: Object) -> Facts:
         delta = object_(event, "delta")
         return *self._used(event), *_refused(delta), *_finished(delta)
 
-    def _nothing(self, event: Object) -> Sequence[Fact]:
+    def _nothing(self, event: Object) -> Facts:
         return ()
 
-    _meanings: ClassVar[Mapping[str, Callable[[MessagesDecoder, Object], Sequence[Fact]]]] = {
+    _meanings: ClassVar[Mapping[str, Callable[[MessagesDecoder, Object], Facts]]] = {
         "message_start": _message_start,
         "content_block_start": _block_start,
         DELTA: _block_delta,
@@ -260,7 +259,7 @@ class MessagesDecoder(JsonDecoder):
         "message_stop": _nothing,
         "ping": _nothing,
     }
-    _deltas: ClassVar[Mapping[str, Callable[[MessagesDecoder, int, Object], Sequence[Fact]]]] = {
+    _deltas: ClassVar[Mapping[str, Callable[[MessagesDecoder, int, Object], Facts]]] = {
         "text_delta": _text_delta,
         "thinking_delta": _text_delta,
         "input_json_delta": _text_delta,
@@ -281,14 +280,14 @@ _CONTENTS = {
 _WITHOUT_CONTENT = {"content_block_stop", "message_stop", "ping"}
 
 
-def _opening(key: ItemKey, index: int, item: ItemState) -> Sequence[Fact]:
+def _opening(key: ItemKey, index: int, item: ItemState) -> Facts:
     """Begin a block, perhaps with some of its text. Input comes at its end, if none is streamed."""
     texts = [TextAdded(key, *each) for each in item.texts if each[0] != "arguments"]
     annotations = [AnnotationAdded(key, annotation) for annotation in item.annotations]
     return ItemStarted(key, index, msgspec.structs.replace(item, texts=(), annotations=())), *texts, *annotations
 
 
-def _refused(delta: Object) -> Sequence[Fact]:
+def _refused(delta: Object) -> Facts:
     """Yield the refusal of a message: its reason is a field beside the reason to stop, in no block."""
     explanation = text(delta, "stop_details", "explanation")
     if not explanation:
@@ -298,7 +297,7 @@ def _refused(delta: Object) -> Sequence[Fact]:
     return ItemStarted(item, None, stated), TextAdded(item, "refusal", 0, explanation), ItemFinished(item, None, stated)
 
 
-def _finished(message: Object) -> Sequence[Fact]:
+def _finished(message: Object) -> Facts:
     reason = text(message, "stop_reason")
     return (ResponseFinished(reason),) if reason else ()
 
@@ -346,7 +345,7 @@ def _iteration(entry: Object) -> Iteration:
     return Iteration(entry["type"], text(entry, "model"), _counts(entry), token_count(entry, *_WRITTEN_1H))
 
 
-def _odd_iterations(iterations: Sequence[Object]) -> Sequence[Fact]:
+def _odd_iterations(iterations: Sequence[Object]) -> Facts:
     types = {text(each, "type") for each in iterations}
     return [unknown(type) for type in sorted(types - _COUNTED - _NOT_COUNTED, key=str)]
 

@@ -27,7 +27,7 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, Common, Content, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, Common, Content, Facts, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.gemini.candidate import NO_CONTENT, Candidate
 from recorder.wire.dialects.json_values import (
     Object,
@@ -165,19 +165,19 @@ class GeminiDecoder(JsonDecoder):
                 self._reporting = data
             yield delta
 
-    def latest_usage(self) -> Sequence[Fact]:
+    def latest_usage(self) -> Facts:
         """Return the usage of the last chunk that was read on the fast path, and had one: each chunk repeats it."""
         if not self._reporting:
             return ()
         data, self._reporting = self._reporting, b""
         return self._read(data, lambda chunk: self._used(chunk["usageMetadata"]))
 
-    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+    def payload(self, type: str | None, payload: Any) -> Facts:
         if isinstance(payload, list):
             return list(chain.from_iterable(map(self._chunk, payload)))
         return (failed(payload),) if type == ERROR and isinstance(payload, dict) else self._chunk(payload)
 
-    def document(self, data: bytes) -> Sequence[Fact]:
+    def document(self, data: bytes) -> Facts:
         facts = super().document(data)
         if not (facts and isinstance(facts[0], MalformedPayload) and data.lstrip().startswith(b"[")):
             return facts
@@ -185,7 +185,7 @@ class GeminiDecoder(JsonDecoder):
         read = self._all_of(DOCUMENT, chunks, self.payload(None, chunks))
         return (*read, MalformedPayload(facts[0].reason, left))
 
-    def _chunk(self, payload: Any) -> Sequence[Fact]:
+    def _chunk(self, payload: Any) -> Facts:
         if not isinstance(payload, dict):
             return (MalformedPayload("the payload is not a JSON object"),)
         if payload.get("error"):
@@ -204,11 +204,11 @@ class GeminiDecoder(JsonDecoder):
             *map(unknown, strange),
         )
 
-    def _answered(self, candidate: Object) -> Sequence[Fact]:
+    def _answered(self, candidate: Object) -> Facts:
         index = whole(candidate, "index") or 0
         return self._candidates.setdefault(index, Candidate(index)).add_chunk(candidate)
 
-    def _used(self, snapshot: Object) -> Sequence[Fact]:
+    def _used(self, snapshot: Object) -> Facts:
         """Return the usage of a snapshot. A count that it leaves out is not that of the one before; some have none."""
         counts = counts_at(snapshot, _OWN)
         if counts["input_tokens"] is None and counts["total_tokens"] is None:
@@ -245,7 +245,7 @@ def _complete_elements(data: bytes) -> tuple[list[Any], int]:
     return chunks, len(written) - at
 
 
-def _blocked(feedback: Object) -> Sequence[Fact]:
+def _blocked(feedback: Object) -> Facts:
     reason, explanation = text(feedback, "blockReason"), text(feedback, "blockReasonMessage")
     facts: list[Fact] = [ResponseFinished(reason)] if reason else []
     if explanation:

@@ -9,7 +9,7 @@ ignored, except those that the modules of this folder name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from types import NoneType
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from recorder.model.facts import (
     Usage,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, Content, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, Content, Facts, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.errors import vendors_errors
 from recorder.wire.dialects.json_values import Object, as_json, member, object_, objects, places, text, whole
 from recorder.wire.dialects.keys import ERROR
@@ -68,17 +68,15 @@ class ChatDecoder(JsonDecoder):
                 return
             yield delta
 
-    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+    def payload(self, type: str | None, payload: Any) -> Facts:
         facts = self._decoded(type, payload, self._chunk)
         return (unknown(_kind(object_(payload)) or type),) if facts is None else facts
 
-    def whole(self, payload: Any) -> Sequence[Fact]:
+    def whole(self, payload: Any) -> Facts:
         facts = self._decoded(None, payload, _body)
         return tuple(_refused(object_(payload))) if facts is None else facts
 
-    def _decoded(
-        self, type: str | None, payload: Any, facts_of: Callable[[Object], Iterator[Fact]]
-    ) -> Sequence[Fact] | None:
+    def _decoded(self, type: str | None, payload: Any, facts_of: Callable[[Object], Iterator[Fact]]) -> Facts | None:
         """Decode a payload as a completion and for errors; `None` if it is neither."""
         if not isinstance(payload, dict):
             return (MalformedPayload("the payload is not a JSON object"),)

@@ -6,7 +6,7 @@ it is known by its id, and where there is neither it is the one that is open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from recorder.model.facts import (
@@ -23,7 +23,7 @@ from recorder.model.facts import (
     Usage,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, Content, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import DOCUMENT, Content, Facts, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.json_values import Object, as_json, object_, objects, places, text
 from recorder.wire.dialects.json_values import whole as number
 from recorder.wire.dialects.keys import ERROR
@@ -152,7 +152,7 @@ class ResponsesDecoder(JsonDecoder):
     def fast_paths(self) -> Mapping[str | None, FastPath]:
         return FAST_PATHS
 
-    def payload(self, type: str | None, payload: Any) -> Sequence[Fact]:
+    def payload(self, type: str | None, payload: Any) -> Facts:
         """Decode the payload of an event."""
         if not isinstance(payload, dict):
             return (MalformedPayload("the payload is not an object"),)
@@ -167,7 +167,7 @@ class ResponsesDecoder(JsonDecoder):
             return ()
         return (unknown(type), *((failed(payload),) if payload.get("error") else ()))
 
-    def whole(self, payload: Any) -> Sequence[Fact]:
+    def whole(self, payload: Any) -> Facts:
         """Decode a document: a response, a list of its items, that it was deleted, or an error."""
         if not isinstance(payload, dict):
             return (MalformedPayload("the document is not an object"),)
@@ -181,7 +181,7 @@ class ResponsesDecoder(JsonDecoder):
 
     # -- the response
 
-    def _on_lifecycle(self, type: str, payload: Object) -> Sequence[Fact]:
+    def _on_lifecycle(self, type: str, payload: Object) -> Facts:
         response = payload.get("response")
         if not isinstance(response, dict):
             return (MalformedPayload(f"{type} without its response"),)
@@ -190,7 +190,7 @@ class ResponsesDecoder(JsonDecoder):
             return self._response(response, "response.", None, has_all=False)
         return self._response(response, "response.", text(response, "status") or step, has_all=True)
 
-    def _response(self, response: Object, place: str, end: str | None, *, has_all: bool) -> Sequence[Fact]:
+    def _response(self, response: Object, place: str, end: str | None, *, has_all: bool) -> Facts:
         """Decode a response object, at whose members the paths in the payload begin with `place`.
 
         `end` is its status if that is final; `has_all`: its items are complete.
@@ -229,7 +229,7 @@ class ResponsesDecoder(JsonDecoder):
         id = text(payload, "item_id") or text(payload, "item", "id")
         return self._places.get(id, id) if id else f"#{self._unnamed}"
 
-    def _on_item_added(self, type: str, payload: Object) -> Sequence[Fact]:
+    def _on_item_added(self, type: str, payload: Object) -> Facts:
         item = payload.get("item")
         if not isinstance(item, dict):
             return (MalformedPayload(f"{type} without its item"),)
@@ -241,7 +241,7 @@ class ResponsesDecoder(JsonDecoder):
             self._drafts[key] = Draft(draft(item))
         return (*self._stranger(item), ItemStarted(key, index, opening))
 
-    def _on_item_done(self, type: str, payload: Object) -> Sequence[Fact]:
+    def _on_item_done(self, type: str, payload: Object) -> Facts:
         item = payload.get("item")
         if not isinstance(item, dict):
             return (MalformedPayload(f"{type} without its item"),)
@@ -271,13 +271,13 @@ class ResponsesDecoder(JsonDecoder):
             self._returned.add(result)
             yield result
 
-    def _on_phase(self, type: str, payload: Object) -> Sequence[Fact]:
+    def _on_phase(self, type: str, payload: Object) -> Facts:
         of, _, phase = type.removeprefix("response.").rpartition(".")
         image = text(payload, "partial_image_b64")
         number = {"partial_image_index": payload.get("partial_image_index")}
         return (ToolProgress(of, phase, None if image is None else as_json({**number, **digested(image)})),)
 
-    def _on_draft(self, type: str, payload: Object) -> Sequence[Fact]:
+    def _on_draft(self, type: str, payload: Object) -> Facts:
         delta = text(payload, "delta")
         if delta is None:
             return (MalformedPayload(f"{type} without a text"),)
@@ -303,7 +303,7 @@ web_searches tool_calls_details.search_web.invocation server_tool_use_details.we
 """)
 
 
-_EVENTS: Mapping[str, Callable[[ResponsesDecoder, str, Object], Sequence[Fact]]] = {
+_EVENTS: Mapping[str, Callable[[ResponsesDecoder, str, Object], Facts]] = {
     **{
         f"response.{step}": ResponsesDecoder._on_lifecycle
         for step in ("created", "queued", "in_progress", "completed", "incomplete", "failed")

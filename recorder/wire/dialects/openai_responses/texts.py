@@ -6,7 +6,7 @@ The deltas are most of every stream: each has a struct of just the fields it nee
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -14,7 +14,6 @@ import msgspec
 
 from recorder.model.facts import (
     AnnotationAdded,
-    Fact,
     Field,
     ItemKey,
     LogprobsAdded,
@@ -23,7 +22,7 @@ from recorder.model.facts import (
     TextFinished,
 )
 from recorder.model.text import rows
-from recorder.wire.dialects.decoder import FastPath, unknown
+from recorder.wire.dialects.decoder import Facts, FastPath, unknown
 from recorder.wire.dialects.json_values import Object, array, as_json, names, object_, objects, text, whole
 from recorder.wire.dialects.keys import Whole
 from recorder.wire.dialects.openai_responses.items import part_text
@@ -89,7 +88,7 @@ FAST_PATHS: Mapping[str | None, FastPath] = {
 }
 
 
-def _delta(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+def _delta(type: str, item: ItemKey, payload: Object) -> Facts:
     field, index, _ = _DELTAS[type]
     delta = text(payload, "delta")
     if delta is None:
@@ -99,7 +98,7 @@ def _delta(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     return (added, LogprobsAdded(item, as_json(logprobs))) if logprobs else (added,)
 
 
-def _end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+def _end(type: str, item: ItemKey, payload: Object) -> Facts:
     field, index, name = _ENDS[type]
     value = text(payload, name)
     if value is None:
@@ -108,7 +107,7 @@ def _end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     return (TextFinished(item, field, whole(payload, index) or 0, value, tool),)
 
 
-def _part_added(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+def _part_added(type: str, item: ItemKey, payload: Object) -> Facts:
     """Begin a part, mostly empty. Deltas add to a text that it has already, as they do in openai-python."""
     part = object_(payload, "part")
     found = part_text(part)
@@ -117,7 +116,7 @@ def _part_added(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
     return (TextAdded(item, found[0], _number_of_part(found[0], payload), found[1]),) if found[1] else ()
 
 
-def _part_done(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+def _part_done(type: str, item: ItemKey, payload: Object) -> Facts:
     found = part_text(object_(payload, "part"))
     if found is None:
         return ()  # told when it began
@@ -128,7 +127,7 @@ def _number_of_part(field: Field, payload: Object) -> int:
     return whole(payload, "summary_index" if field == "summary" else "content_index") or 0
 
 
-def _annotation(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+def _annotation(type: str, item: ItemKey, payload: Object) -> Facts:
     annotation = object_(payload, "annotation")
     return (AnnotationAdded(item, as_json(annotation)),) if annotation else ()
 
@@ -139,19 +138,19 @@ def _printed(payload: Object) -> tuple[tuple[int, str], ...]:
     return (2 * command, "stdout"), (2 * command + 1, "stderr")
 
 
-def _shell_output(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+def _shell_output(type: str, item: ItemKey, payload: Object) -> Facts:
     delta = object_(payload, "delta")
     pieces = ((part, text(delta, stream)) for part, stream in _printed(payload))
     return [TextAdded(item, "output", part, each) for part, each in pieces if each is not None]
 
 
-def _shell_output_end(type: str, item: ItemKey, payload: Object) -> Sequence[Fact]:
+def _shell_output_end(type: str, item: ItemKey, payload: Object) -> Facts:
     chunks = objects(payload, "output")
     pieces = ((part, [text(each, stream) or "" for each in chunks]) for part, stream in _printed(payload))
     return [TextFinished(item, "output", part, "".join(each)) for part, each in pieces if each]
 
 
-TEXT_EVENTS: Mapping[str, Callable[[str, ItemKey, Object], Sequence[Fact]]] = {
+TEXT_EVENTS: Mapping[str, Callable[[str, ItemKey, Object], Facts]] = {
     **dict.fromkeys(_DELTAS, _delta),
     **dict.fromkeys(_ENDS, _end),
     "response.content_part.added": _part_added,

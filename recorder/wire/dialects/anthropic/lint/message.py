@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from recorder.lint.faults import Fault, is_json, is_whole_number, misfit, shown
+from recorder.lint.faults import Faults, is_json, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
@@ -72,7 +72,7 @@ class ContentBlock:
         self._input: list[str] = []
         self._is_signed = bool(start.get("signature"))
 
-    def begin(self) -> Iterable[Fault]:
+    def begin(self) -> Faults:
         field = _TEXTS.get(self._type or "")
         if not self._type or (field and not isinstance(self._start.get(field), str)):
             yield "AN015", Hit(self.pos, shown(self._start))
@@ -81,7 +81,7 @@ class ContentBlock:
         elif self._type in CALLS and not (text(self._start, "id") and text(self._start, "name")):
             yield "AN016", Hit(self.pos, shown(self._start))
 
-    def add(self, pos: int, delta: object) -> Iterable[Fault]:
+    def add(self, pos: int, delta: object) -> Faults:
         type = text(delta, "type") if isinstance(delta, dict) else None
         if not isinstance(delta, dict) or not type:
             yield "AN017", Hit(pos, f"delta is {shown(delta)}")
@@ -99,7 +99,7 @@ class ContentBlock:
         elif type == "signature_delta":
             self._is_signed = self._is_signed or bool(piece)
 
-    def end(self) -> Iterable[Fault]:
+    def end(self) -> Faults:
         """Yield the faults of a block that was completed."""
         written = "".join(self._input)
         decoded = decoded_or_none(written.encode("utf-8", "replace"))
@@ -132,13 +132,13 @@ class MessageCheck:
         self._tokens: object = None  # of output, as `message_start` has them
         self._last: tuple[int, object] = (0, None)  # where `message_delta` stands, and its tokens of output
 
-    def feed(self, frame: StreamBlock) -> Iterable[Fault]:
+    def feed(self, frame: StreamBlock) -> Faults:
         if frame.data:
             yield from self._event(frame)
         elif frame.name and frame.name != "ping":
             yield "AN028", Hit(frame.pos, f"event: {frame.name[:60]}")
 
-    def _event(self, frame: StreamBlock) -> Iterable[Fault]:
+    def _event(self, frame: StreamBlock) -> Faults:
         is_error = frame.type == "error" or frame.name == "error"
         if is_done_mark(frame):
             yield "AN027", Hit(frame.pos)
@@ -149,7 +149,7 @@ class MessageCheck:
         else:
             yield from self._named(frame, frame.type or "error")
 
-    def end(self, is_seen_whole: bool) -> Iterable[Fault]:
+    def end(self, is_seen_whole: bool) -> Faults:
         """Yield what is missing. A stream that broke off lacks its end only."""
         if self._failed:
             return
@@ -158,7 +158,7 @@ class MessageCheck:
         elif is_seen_whole:
             yield "AN007", Hit(None)
 
-    def _end(self) -> Iterable[Fault]:
+    def _end(self) -> Faults:
         if self._reason is None and not self._is_misshapen:
             yield "AN009", Hit(self._last[0] or None)
         for block in self._open.values():
@@ -173,7 +173,7 @@ class MessageCheck:
         if self._reason in ("tool_use", "end_turn") and is_calling != (self._reason == "tool_use"):
             yield "AN032", Hit(pos or None, f"{shown(self._reason)} {'after' if is_calling else 'without'} a call")
 
-    def _named(self, frame: StreamBlock, type: str) -> Iterable[Fault]:
+    def _named(self, frame: StreamBlock, type: str) -> Faults:
         if frame.name is None:
             yield "AN001", Hit(frame.pos, shown(type))
         elif frame.name != type:
@@ -181,7 +181,7 @@ class MessageCheck:
         if type != "ping":
             yield from self._in_order(frame, type)
 
-    def _in_order(self, frame: StreamBlock, type: str) -> Iterable[Fault]:
+    def _in_order(self, frame: StreamBlock, type: str) -> Faults:
         if self._failed:
             yield "AN026", Hit(frame.pos, shown(type))
         elif self._stopped:
@@ -198,7 +198,7 @@ class MessageCheck:
                 yield from meaning(self, frame.pos, object_(frame.payload))
                 yield from _misfits(frame)
 
-    def _message_start(self, pos: int, event: Object) -> Iterable[Fault]:
+    def _message_start(self, pos: int, event: Object) -> Faults:
         if self._has_start:
             yield "AN005", Hit(pos)
             return
@@ -217,7 +217,7 @@ class MessageCheck:
         if lacking:
             yield "AN006", Hit(pos, f"it lacks {', '.join(lacking)}")
 
-    def _block_start(self, pos: int, event: Object) -> Iterable[Fault]:
+    def _block_start(self, pos: int, event: Object) -> Faults:
         index = event.get("index")
         if not is_whole_number(index):
             yield "AN012", Hit(pos, f"index is {shown(index)}")
@@ -230,12 +230,12 @@ class MessageCheck:
         self._blocks.append(block)
         yield from block.begin()
 
-    def _block_delta(self, pos: int, event: Object) -> Iterable[Fault]:
+    def _block_delta(self, pos: int, event: Object) -> Faults:
         yield from self._expect(pos, event)
         block = self._opened(event)
         yield from block.add(pos, event.get("delta")) if block else ()
 
-    def _block_stop(self, pos: int, event: Object) -> Iterable[Fault]:
+    def _block_stop(self, pos: int, event: Object) -> Faults:
         yield from self._expect(pos, event)
         block = self._opened(event)
         if block:
@@ -245,7 +245,7 @@ class MessageCheck:
         index = event.get("index")
         return self._open.get(index) if is_whole_number(index) else None
 
-    def _expect(self, pos: int, event: Object) -> Iterable[Fault]:
+    def _expect(self, pos: int, event: Object) -> Faults:
         """Return the index of an event, which must be of the block that began last."""
         index = event.get("index")
         if not is_whole_number(index):
@@ -261,11 +261,11 @@ class MessageCheck:
             self._open[index].is_interleaved = True
             yield "AN011", Hit(pos, f"block {index} goes on after block {latest} began")
 
-    def _late(self, pos: int) -> Iterable[Fault]:
+    def _late(self, pos: int) -> Faults:
         if self._is_closing:
             yield "AN024", Hit(pos)
 
-    def _message_delta(self, pos: int, event: Object) -> Iterable[Fault]:
+    def _message_delta(self, pos: int, event: Object) -> Faults:
         delta, usage = event.get("delta"), event.get("usage")
         tokens, reason = member(usage, "output_tokens"), text(delta, "stop_reason")
         if not isinstance(delta, dict) or not is_whole_number(tokens):
@@ -277,11 +277,11 @@ class MessageCheck:
         self._is_closing = True
         self._last = (pos, tokens)
 
-    def _message_stop(self, pos: int, event: Object) -> Iterable[Fault]:
+    def _message_stop(self, pos: int, event: Object) -> Faults:
         self._stopped = True
         return ()
 
-    _meanings: ClassVar[Mapping[str, Callable[[MessageCheck, int, Object], Iterable[Fault]]]] = {
+    _meanings: ClassVar[Mapping[str, Callable[[MessageCheck, int, Object], Faults]]] = {
         "message_start": _message_start,
         "content_block_start": _block_start,
         "content_block_delta": _block_delta,
@@ -291,13 +291,13 @@ class MessageCheck:
     }
 
 
-def _error(frame: StreamBlock) -> Iterable[Fault]:
+def _error(frame: StreamBlock) -> Faults:
     error = object_(frame.payload, "error")
     if not (text(error, "type") and text(error, "message")):
         yield "AN025", Hit(frame.pos, shown(frame.payload))
 
 
-def _misfits(frame: StreamBlock) -> Iterable[Fault]:
+def _misfits(frame: StreamBlock) -> Faults:
     for each in SHAPES.misfits(frame.payload, "event"):
         if not _JUDGED.fullmatch(each.path):
             yield "AN029", Hit(frame.pos, misfit(each))

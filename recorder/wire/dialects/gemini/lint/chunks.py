@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from itertools import chain
 
-from recorder.lint.faults import Fault, is_json, is_whole_number, misfit, shown
+from recorder.lint.faults import Faults, is_json, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
@@ -54,7 +54,7 @@ class CandidateFaults:
         self._is_calling = False  # a call whose arguments come in pieces is not over
         self.is_finished = False
 
-    def feed(self, pos: int, candidate: Object) -> Iterable[Fault]:
+    def feed(self, pos: int, candidate: Object) -> Faults:
         self._pos = pos
         parts, reason = member(candidate, "content", "parts"), candidate.get("finishReason")
         if self.is_finished and any(map(_has_content, objects(parts))):
@@ -63,17 +63,17 @@ class CandidateFaults:
             yield from self._part(pos, part)
         self.is_finished = self.is_finished or bool(reason or candidate.get("finish_reason"))
 
-    def end(self) -> Iterable[Fault]:
+    def end(self) -> Faults:
         if not self.is_finished:
             yield "GE008", Hit(self._pos, f"candidate {self._index} has none")
 
-    def _part(self, pos: int, part: object) -> Iterable[Fault]:
+    def _part(self, pos: int, part: object) -> Faults:
         fields = object_(part)
         call = fields.get("functionCall")
         if isinstance(call, dict):
             yield from self._call(pos, call, bool(fields.get("thoughtSignature") or fields.get("thought_signature")))
 
-    def _call(self, pos: int, call: Object, is_signed: bool) -> Iterable[Fault]:
+    def _call(self, pos: int, call: Object, is_signed: bool) -> Faults:
         if not text(call, "name") and not self._is_calling:
             yield "GE013", Hit(pos, shown(call))
         if self._signs and not self._has_call and not is_signed:
@@ -93,7 +93,7 @@ class Chunks:
         self._has_usage = self._is_blocked = self._failed = self._has_lf = False
         self._before: Object = {}  # the last chunk
 
-    def feed(self, frame: StreamBlock) -> Iterable[Fault]:
+    def feed(self, frame: StreamBlock) -> Faults:
         yield from _line_faults(frame)
         if is_done_mark(frame):
             yield "GE004", Hit(frame.pos)
@@ -122,7 +122,7 @@ class Chunks:
         candidates = self._candidates.values()
         return bool(candidates) and all(each.is_finished for each in candidates) and not self._is_cut
 
-    def end(self, is_seen_whole: bool) -> Iterable[Fault]:
+    def end(self, is_seen_whole: bool) -> Faults:
         """Yield what is missing, and faults in the sum of the last usage."""
         if self._usage:
             pos, usage = self._usage
@@ -136,7 +136,7 @@ class Chunks:
         if not self._has_usage and not missing:
             yield "GE009", Hit(None)
 
-    def _ending(self, frame: StreamBlock) -> Iterable[Fault]:
+    def _ending(self, frame: StreamBlock) -> Faults:
         """Yield the faults of a chunk's ending. LF is reported once, where it begins: it is as true of all others."""
         if frame.kind == "tail" and not self._is_cut:
             yield "GE022", Hit(frame.pos)
@@ -144,7 +144,7 @@ class Chunks:
             self._has_lf = True
             yield "GE005", Hit(frame.pos)
 
-    def _chunk(self, pos: int, chunk: Object) -> Iterable[Fault]:
+    def _chunk(self, pos: int, chunk: Object) -> Faults:
         for name in _SAME:
             value = chunk.get(name)
             if value is not None and value != self._same.setdefault(name, value):
@@ -163,7 +163,7 @@ class Chunks:
         if snake:
             yield "GE018", Hit(pos, snake)
 
-    def _candidate_faults(self, pos: int, candidates: Iterable[object]) -> Iterable[Fault]:
+    def _candidate_faults(self, pos: int, candidates: Iterable[object]) -> Faults:
         seen: set[int] = set()
         for each in candidates:
             candidate = object_(each)
@@ -183,7 +183,7 @@ class Chunks:
             self._candidates[index] = CandidateFaults(index, signs=signs)
         return self._candidates[index]
 
-    def _note_usage(self, pos: int, chunk: Object) -> Iterable[Fault]:
+    def _note_usage(self, pos: int, chunk: Object) -> Faults:
         usage = chunk.get("usageMetadata")
         self._has_usage = self._has_usage or bool(usage or chunk.get("usage_metadata"))
         wrong = usage is not None and _miscounted(usage)
@@ -197,7 +197,7 @@ def _has_content(part: Object) -> bool:
     return any(part.get(name) for name in _CONTENT_FIELDS)
 
 
-def _line_faults(frame: StreamBlock) -> Iterable[Fault]:
+def _line_faults(frame: StreamBlock) -> Faults:
     """Yield the faults of the lines of a block."""
     if _USUAL_BLOCK.fullmatch(frame.raw):
         return
@@ -220,7 +220,7 @@ def _bare(frame: StreamBlock) -> object:
     return decoded_or_none(frame.raw) if frame.raw.lstrip().startswith(_BARE) else None
 
 
-def _error(pos: int, payload: Object) -> Iterable[Fault]:
+def _error(pos: int, payload: Object) -> Faults:
     error = payload["error"]
     if not isinstance(error, dict) or not is_whole_number(error.get("code")) or next(iter(payload)) != "error":
         yield "GE007", Hit(pos, shown(payload))
@@ -240,7 +240,7 @@ def _negative(usage: Object) -> str:
     )
 
 
-def _sum(pos: int, usage: Object) -> Iterable[Fault]:
+def _sum(pos: int, usage: Object) -> Faults:
     total, parts = usage.get("totalTokenCount"), [usage.get(name) or 0 for name in _SUMMED]
     cached = usage.get("cachedContentTokenCount") or 0
     negative = _negative(usage)

@@ -6,10 +6,10 @@ A legacy completion (`/completions`) has other chunks and the same end: only tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import chain
 
-from recorder.lint.faults import Fault, is_json, is_whole_number, misfit, shown
+from recorder.lint.faults import Faults, is_json, is_whole_number, misfit, shown
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.json_values import Object, array, decoded, member, object_, objects
@@ -46,7 +46,7 @@ class ToolCall:
         self._name: object = None
         self._is_judged = True  # its arguments: not if they are known to be no JSON for another reason
 
-    def begin(self, delta: Object) -> Iterable[Fault]:
+    def begin(self, delta: Object) -> Faults:
         self._id, self._name = delta.get("id"), _named(delta)
         if not self._id:
             yield "CH017", Hit(self._pos, f"id is {shown(self._id)}")
@@ -54,7 +54,7 @@ class ToolCall:
             yield "CH018", Hit(self._pos, shown(delta))
         yield from self._feed(self._pos, delta)
 
-    def go_on(self, pos: int, delta: Object) -> Iterable[Fault]:
+    def go_on(self, pos: int, delta: Object) -> Faults:
         for name, value, before in (("id", delta.get("id"), self._id), ("name", _named(delta), self._name)):
             if value and before:
                 self._is_judged = self._is_judged and value == before
@@ -65,13 +65,13 @@ class ToolCall:
             yield "CH034", Hit(pos, shown(delta))
         yield from self._feed(pos, delta)
 
-    def end(self) -> Iterable[Fault]:
+    def end(self) -> Faults:
         if not self._type:
             yield "CH019", Hit(self._pos)
         if self._is_judged and not _is_json(arguments := "".join(self._arguments)):
             yield "CH022", Hit(self._pos, shown(arguments))
 
-    def _feed(self, pos: int, delta: Object) -> Iterable[Fault]:
+    def _feed(self, pos: int, delta: Object) -> Faults:
         self._type = self._type or delta.get("type")
         self._is_judged = self._is_judged and self._type != "custom"  # whose input is any text
         arguments = member(delta, "function", "arguments")
@@ -95,7 +95,7 @@ class Choice:
         self._has_call = False
         self._lists: set[str] = set()  # the names of lists of objects that a delta had already
 
-    def feed(self, pos: int, choice: Object, delta: Object) -> Iterable[Fault]:
+    def feed(self, pos: int, choice: Object, delta: Object) -> Faults:
         self._pos = pos
         yield from self._role(delta)
         if delta.get("content") is not None and not isinstance(delta["content"], str):
@@ -108,11 +108,11 @@ class Choice:
         yield from self._list_entries(pos, delta)
         yield from self._finish(choice.get("finish_reason"))
 
-    def unfinished(self) -> Iterable[Fault]:
+    def unfinished(self) -> Faults:
         if not self._reason:
             yield "CH011", Hit(self._pos, f"choice {self._index} has none")
 
-    def end(self, may_stop_at_call: bool) -> Iterable[Fault]:
+    def end(self, may_stop_at_call: bool) -> Faults:
         """Yield what is missing. `may_stop_at_call`: the request names the tool, which OpenAI answers with `stop`."""
         if self._reason and not self._has_role:
             yield "CH010", Hit(None, f"choice {self._index} has none")
@@ -122,20 +122,20 @@ class Choice:
             for call in self._calls.values():
                 yield from call.end()
 
-    def _fitting(self, may_stop_at_call: bool) -> Iterable[Fault]:
+    def _fitting(self, may_stop_at_call: bool) -> Faults:
         if self._reason in CALLING and not self._has_call:
             yield "CH035", Hit(self._pos, f"{shown(self._reason)} without a call")
         elif self._reason == "stop" and self._has_call and not may_stop_at_call:
             yield "CH035", Hit(self._pos, '"stop" after a call')
 
-    def _role(self, delta: Object) -> Iterable[Fault]:
+    def _role(self, delta: Object) -> Faults:
         if not delta.get("role"):
             return
         if self._has_role and self._pos is not None:
             yield "CH027", Hit(self._pos, f"choice {self._index}")
         self._has_role = True
 
-    def _list_entries(self, pos: int, delta: Object) -> Iterable[Fault]:
+    def _list_entries(self, pos: int, delta: Object) -> Faults:
         """Yield the entries of lists that an SDK cannot add to those of an earlier delta. Calls have a rule."""
         for name, value in delta.items():
             entries = objects(value)
@@ -145,7 +145,7 @@ class Choice:
                 yield "CH037", Hit(pos, name)
             self._lists.add(name)
 
-    def _finish(self, reason: object) -> Iterable[Fault]:
+    def _finish(self, reason: object) -> Faults:
         if reason and reason not in _REASONS:
             yield "CH036", Hit(self._pos, shown(reason))
         if reason:
@@ -154,7 +154,7 @@ class Choice:
                 yield "CH030", Hit(self._pos, f"{shown(reason)} after {shown(self._reason)}")
             self._reason = reason
 
-    def _call(self, pos: int, delta: Object) -> Iterable[Fault]:
+    def _call(self, pos: int, delta: Object) -> Faults:
         index = delta.get("index")
         if not is_whole_number(index):
             yield "CH016", Hit(pos, shown(delta))
@@ -179,7 +179,7 @@ class Chunks:
         self._elsewhere = ""  # where usage stands that is not where clients look
         self._done = self._failed = False
 
-    def feed(self, frame: StreamBlock) -> Iterable[Fault]:
+    def feed(self, frame: StreamBlock) -> Faults:
         if frame.raw.startswith(b"error:"):
             self._failed = True
             yield "CH025", Hit(frame.pos)
@@ -194,7 +194,7 @@ class Chunks:
         elif is_json(frame):
             yield "CH006", Hit(frame.pos, shown(frame.payload))
 
-    def end(self, is_seen_whole: bool) -> Iterable[Fault]:
+    def end(self, is_seen_whole: bool) -> Faults:
         """Yield what is missing. Of a stream that broke off, what is missing first."""
         if self._failed or not is_seen_whole:
             return
@@ -205,7 +205,7 @@ class Chunks:
         if self._done or (self._choices and not unfinished) or not self._is_chat:
             yield from self._end_of_whole()
 
-    def _end_of_whole(self) -> Iterable[Fault]:
+    def _end_of_whole(self) -> Faults:
         tool_choice = member(self._stream.request_json, "tool_choice")
         for choice in self._choices.values():
             yield from choice.end(isinstance(tool_choice, dict) or tool_choice == "required")
@@ -216,7 +216,7 @@ class Chunks:
         if self._is_chat and is_whole:
             yield from self._usage()
 
-    def _payload(self, frame: StreamBlock, payload: Object) -> Iterable[Fault]:
+    def _payload(self, frame: StreamBlock, payload: Object) -> Faults:
         if self._failed:
             yield "CH024", Hit(frame.pos)
         elif payload.get("error") or frame.name == "error":
@@ -229,7 +229,7 @@ class Chunks:
                 yield "CH026", Hit(frame.pos, f"event: {frame.name[:60]}")
             yield from self._chunk(frame, payload)
 
-    def _chunk(self, frame: StreamBlock, chunk: Object) -> Iterable[Fault]:
+    def _chunk(self, frame: StreamBlock, chunk: Object) -> Faults:
         if chunk.get("object") != CHUNK:
             yield "CH003", Hit(frame.pos, f"object is {shown(chunk.get('object'))}")
         yield from self._head(frame, chunk)
@@ -243,7 +243,7 @@ class Chunks:
                 yield "CH033", Hit(frame.pos, misfit(each))
         self._note_usage(frame, chunk)
 
-    def _head(self, frame: StreamBlock, chunk: Object) -> Iterable[Fault]:
+    def _head(self, frame: StreamBlock, chunk: Object) -> Faults:
         for name, kind in _REQUIRED.items():
             value = chunk.get(name)
             if not isinstance(value, kind) or value == "":
@@ -251,7 +251,7 @@ class Chunks:
             elif value != self._same.setdefault(name, value):
                 yield _SAME[name], Hit(frame.pos, f"{name} is {shown(value)}, was {shown(self._same[name])}")
 
-    def _choice(self, frame: StreamBlock, choice: object) -> Iterable[Fault]:
+    def _choice(self, frame: StreamBlock, choice: object) -> Faults:
         fields = object_(choice)
         index, delta = fields.get("index"), fields.get("delta")
         if not is_whole_number(index) or not isinstance(delta, dict):
@@ -272,7 +272,7 @@ class Chunks:
         elif any(choice.get("usage") for choice in objects(choices)):
             self._elsewhere = "it stands in a choice"
 
-    def _usage(self) -> Iterable[Fault]:
+    def _usage(self) -> Faults:
         options = object_(self._stream.request_json, "stream_options")
         is_requested = options.get("include_usage") is True
         if not self._usages:
@@ -306,7 +306,7 @@ def _contradiction(usage: Object) -> str:
     return ""
 
 
-def _error(frame: StreamBlock, payload: Object) -> Iterable[Fault]:
+def _error(frame: StreamBlock, payload: Object) -> Faults:
     error = payload.get("error")
     if not isinstance(error, dict) or not isinstance(error.get("message"), str) or not error["message"]:
         yield "CH023", Hit(frame.pos, shown(payload))
@@ -317,7 +317,7 @@ def _is_filter_result(chunk: Object) -> bool:
     return chunk.get("object") == "" and not any(object_(each, "delta") for each in objects(chunk, "choices"))
 
 
-def _filter_result(frame: StreamBlock, chunk: Object) -> Iterable[Fault]:
+def _filter_result(frame: StreamBlock, chunk: Object) -> Faults:
     """Yield the fault of a result of a content filter: whoever loops over its choices reads their fields."""
     choices = chunk.get("choices")
     if not isinstance(choices, list) or not all(isinstance(each, dict) for each in choices):

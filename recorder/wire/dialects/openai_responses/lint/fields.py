@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from recorder.lint.faults import misfit, shown
-from recorder.lint.rule import Check, Hit, at_end, rules
+from recorder.lint.rule import Check, Hit, Hits, at_end, rules
 from recorder.lint.shape import Misfit
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects.json_values import text
@@ -195,7 +195,7 @@ def _mute_failure(each: StreamEvent) -> Iterable[str]:
         yield f"no text {' and '.join(f'`response.error.{name}`' for name in lacking)}"
 
 
-def _lonely_error(stream: StreamView) -> Iterable[Hit]:
+def _lonely_error(stream: StreamView) -> Hits:
     found = course(stream)
     if not stream.is_switched and "response.failed" not in found.types:  # over WebSocket, Codex reads it
         yield from map(Hit, found.errors)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from recorder.lint.rule import Check, Hit, at_end, rules
+from recorder.lint.rule import Check, Hit, Hits, at_end, rules
 from recorder.lint.stream import StreamView
 from recorder.model.text import counted
 from recorder.wire.dialects.json_values import objects
@@ -16,21 +16,21 @@ from recorder.wire.dialects.openai_responses.lint.fields import lacks_fields
 from recorder.wire.dialects.openai_responses.lint.walk import ItemText, OutputItem, changes, walk
 
 
-def _open_items(stream: StreamView) -> Iterable[Hit]:
+def _open_items(stream: StreamView) -> Hits:
     if is_complete(stream):
         for item in walk(stream).items.values():
             if item.done is None:
                 yield Hit(item.pos, f"{item.type}, output_index {item.index}")
 
 
-def _open_parts(stream: StreamView) -> Iterable[Hit]:
+def _open_parts(stream: StreamView) -> Hits:
     for item in walk(stream).items.values():
         for (of, number), part in item.parts.items() if item.done is not None else ():
             if part.is_announced and not part.is_closed:
                 yield Hit(part.pos, f"{of} {number} of {item.type} {item.index}")
 
 
-def _open_texts(stream: StreamView) -> Iterable[Hit]:
+def _open_texts(stream: StreamView) -> Hits:
     for item in walk(stream).items.values():
         for (name, _), text in item.texts.items() if item.done is not None else ():
             if text.done is None:
@@ -47,14 +47,14 @@ def _texts(stream: StreamView) -> Iterable[tuple[OutputItem, str, ItemText]]:
             yield item, f"{name.removeprefix('response.')}, output_index {item.index}", text
 
 
-def _sums(stream: StreamView) -> Iterable[Hit]:
+def _sums(stream: StreamView) -> Hits:
     for _, called, text in _texts(stream):
         total, done = text.sum, text.done
         if total is not None and done is not None and total != done:
             yield Hit(text.done_pos, f"{called}: {_differ(total, done)}")
 
 
-def _other_forms(stream: StreamView) -> Iterable[Hit]:
+def _other_forms(stream: StreamView) -> Hits:
     for item, called, text in _texts(stream):
         later = [(text.part_pos, text.in_part), (item.done_pos, text.of(item.done) if item.done is not None else None)]
         for pos, now in later:
@@ -62,7 +62,7 @@ def _other_forms(stream: StreamView) -> Iterable[Hit]:
                 yield Hit(pos, f"{called}: {_differ(max(text.versions, default=''), now)}")
 
 
-def _item_text(stream: StreamView) -> Iterable[Hit]:
+def _item_text(stream: StreamView) -> Hits:
     for item, called, text in _texts(stream):
         total, final = text.sum, text.of(item.done) if item.done is not None else None
         if total is not None and final is not None and total != final:
@@ -95,7 +95,7 @@ def _in_final(stream: StreamView, items: Iterable[OutputItem]) -> Iterator[tuple
             yield last.pos, item, _same(item, output)
 
 
-def _output(stream: StreamView) -> Iterable[Hit]:
+def _output(stream: StreamView) -> Hits:
     for pos, item, found in _in_final(stream, _done_items(stream)):
         if found is None:
             yield Hit(pos, f"{item.type} {item.index} is missing")
@@ -103,7 +103,7 @@ def _output(stream: StreamView) -> Iterable[Hit]:
             yield from _other_texts(pos, item, found)
 
 
-def _other_texts(pos: int, item: OutputItem, final: Json) -> Iterable[Hit]:
+def _other_texts(pos: int, item: OutputItem, final: Json) -> Hits:
     for (name, _), text in item.texts.items():
         now, done = text.of(final), text.of(item.done or {})
         known = {*text.versions, *([] if done is None else [done])}
@@ -128,21 +128,21 @@ def _same(item: OutputItem, output: Sequence[Json]) -> Json | None:
     return at_place if at_place.get("type") == item.type else None
 
 
-def _output_ids(stream: StreamView) -> Iterable[Hit]:
+def _output_ids(stream: StreamView) -> Hits:
     for pos, item, found in _in_final(stream, _items(stream)):
         done_id = (item.done or item.added).get("id")
         if item.has_places and found is not None and done_id == item.id and found.get("id") != done_id:
             yield Hit(pos, f"{item.type} {item.index}: {found.get('id')}, first {done_id}")
 
 
-def _calls(stream: StreamView) -> Iterable[Hit]:
+def _calls(stream: StreamView) -> Hits:
     for pos, item, found in _in_final(stream, _done_items(stream)):
         for field, before, after in changes(item.done or {}, found or {}):
             if after != item.added.get(field):
                 yield Hit(pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
 
 
-def _other_items(stream: StreamView) -> Iterable[Hit]:
+def _other_items(stream: StreamView) -> Hits:
     """Yield items of the final response that were not streamed, or in another order. It may list tools alone."""
     final = _final(stream)
     if not final or lacks_fields(stream):
@@ -159,7 +159,7 @@ def _other_items(stream: StreamView) -> Iterable[Hit]:
         before = max(before, -1 if index is None else index)
 
 
-def _empty_output(stream: StreamView) -> Iterable[Hit]:
+def _empty_output(stream: StreamView) -> Hits:
     final = _final(stream)
     streamed = len(walk(stream).items)
     if final and not final[1] and streamed:

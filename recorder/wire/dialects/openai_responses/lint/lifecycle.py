@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from recorder.lint.faults import is_answer, is_seen_whole
-from recorder.lint.rule import Check, Hit, at_end, rules
+from recorder.lint.rule import Check, Hit, Hits, at_end, rules
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.json_values import text
@@ -37,7 +37,7 @@ def _carriers(stream: StreamView) -> Iterable[StreamEvent]:
     return (each for each in events_of(stream, *_STATUS) if each.response)
 
 
-def _begins_otherwise(stream: StreamView) -> Iterable[Hit]:
+def _begins_otherwise(stream: StreamView) -> Hits:
     if stream.exchange.resumes_after is not None or stream.has_gap:
         return
     first, frame = course(stream).first, next(iter(stream.moments.each(of_events=True)), None)
@@ -46,7 +46,7 @@ def _begins_otherwise(stream: StreamView) -> Iterable[Hit]:
         yield Hit(first.pos, first.type)
 
 
-def _no_end(stream: StreamView) -> Iterable[Hit]:
+def _no_end(stream: StreamView) -> Hits:
     found = course(stream)
     if not found.types and is_answer(stream) and is_seen_whole(stream):
         outcome = stream.end.outcome if stream.end else ""
@@ -55,7 +55,7 @@ def _no_end(stream: StreamView) -> Iterable[Hit]:
         yield Hit(last.pos if last else None, f"last is {last.type if last else 'nothing'}{how}")
 
 
-def _ends_twice(stream: StreamView) -> Iterable[Hit]:
+def _ends_twice(stream: StreamView) -> Hits:
     """Yield a second ending. An `error` is one ending together with the `response.failed` that repeats it."""
     ended: list[str] = stream.kept("ended", list)
     for each in events_of(stream, *ENDINGS):
@@ -64,7 +64,7 @@ def _ends_twice(stream: StreamView) -> Iterable[Hit]:
         ended[:] = [each.type]
 
 
-def _goes_on(stream: StreamView) -> Iterable[Hit]:
+def _goes_on(stream: StreamView) -> Hits:
     endings: set[str] = stream.kept("endings", set)
     for each in stream_events(stream):
         if each.type in ENDINGS:
@@ -73,11 +73,11 @@ def _goes_on(stream: StreamView) -> Iterable[Hit]:
             yield Hit(each.pos, each.type)
 
 
-def _done_mark(stream: StreamView) -> Iterable[Hit]:
+def _done_mark(stream: StreamView) -> Hits:
     return (Hit(each.pos) for each in stream.blocks if is_done_mark(each))
 
 
-def _changes(stream: StreamView, field: str) -> Iterable[Hit]:
+def _changes(stream: StreamView, field: str) -> Hits:
     first: dict[str, str] = stream.kept("first of the response", dict)
     for each in _carriers(stream):
         value = text(each.response, field)
@@ -104,7 +104,7 @@ class _Count:
         self.uncounted = 0
 
 
-def _no_number(stream: StreamView) -> Iterable[Hit]:
+def _no_number(stream: StreamView) -> Hits:
     """Yield events without a number. Over WebSocket an error is of the connection as well, and has none."""
     for each in stream_events(stream):
         if each.type == "error" and stream.is_switched:
@@ -113,7 +113,7 @@ def _no_number(stream: StreamView) -> Iterable[Hit]:
             yield Hit(each.pos, each.type)
 
 
-def _first_number(stream: StreamView) -> Iterable[Hit]:
+def _first_number(stream: StreamView) -> Hits:
     after = stream.exchange.resumes_after
     frames: list[StreamBlock] = stream.kept("first frame", list)
     if frames or not stream.frames:
@@ -128,7 +128,7 @@ def _first_number(stream: StreamView) -> Iterable[Hit]:
         yield Hit(first.pos, f"{number} instead of {wanted}")
 
 
-def _next_numbers(stream: StreamView) -> Iterable[Hit]:
+def _next_numbers(stream: StreamView) -> Hits:
     """Yield numbers out of sequence. Events without a number, pings for example, may or may not have been counted."""
     count = stream.kept("numbers", _Count)
     for each in () if stream.has_gap else stream.frames:
@@ -142,13 +142,13 @@ def _next_numbers(stream: StreamView) -> Iterable[Hit]:
         count.last, count.uncounted = number, 0
 
 
-def _no_type(stream: StreamView) -> Iterable[Hit]:
+def _no_type(stream: StreamView) -> Hits:
     for each in stream.frames:
         if each.type is None and each.payload is not None and each.payload != {}:
             yield Hit(each.pos, "" if isinstance(each.payload, dict) else "its data is not a JSON object")
 
 
-def _other_name(stream: StreamView) -> Iterable[Hit]:
+def _other_name(stream: StreamView) -> Hits:
     for each in () if stream.is_switched else stream.frames:  # a message has no `event:` line
         if each.type is not None and each.name != each.type:
             yield Hit(each.pos, f"no `event:` line, type {each.type}" if not each.name else f"{each.name}, {each.type}")
