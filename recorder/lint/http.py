@@ -12,17 +12,13 @@ from recorder.model.facts import ErrorReported, Fact, MalformedPayload, Response
 from recorder.model.payloads import EndRecord
 from recorder.projections.fact_reader import ERROR_STATUS, FactReader, asks_for_answer
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.json_values import word
+from recorder.wire.dialects.json_values import member, word
 
 _STREAMS = (b"event:", b"data:", b":", b"id:", b"retry:")  # what the body of an event stream begins with
 
 
 def _word(stream: StreamView, header: str) -> str:
     return (stream.header(header) or "").strip().lower()
-
-
-def _wants_stream(stream: StreamView) -> bool:
-    return isinstance(stream.request_json, dict) and stream.request_json.get("stream") is True
 
 
 def _named_otherwise(stream: StreamView) -> Hits:
@@ -33,7 +29,8 @@ def _named_otherwise(stream: StreamView) -> Hits:
 
 def _no_stream(stream: StreamView) -> Hits:
     is_document = not stream.is_stream and stream.body and not stream.body.startswith(_STREAMS)
-    if _wants_stream(stream) and stream.status == 200 and is_document:
+    is_asked = member(stream.request_json, "stream") is True
+    if is_asked and stream.status == 200 and is_document:
         yield Hit(None, f"content-type: {stream.content_type or 'none'}")
 
 
@@ -149,16 +146,14 @@ def _nothing_came(stream: StreamView) -> Hits:
 
 
 def _error_document(stream: StreamView) -> Hits:
-    if stream.status >= ERROR_STATUS and not stream.moments.has_events and not stream.has_gap:
-        wrong = _wrong_error(stream)
-        if wrong:
-            yield Hit(None, f"status {stream.status}, {wrong}")
-
-
-def _wrong_error(stream: StreamView) -> str | None:
-    if not stream.body:
-        return None if stream.was_cut_by_us or stream.exchange.method == "HEAD" else "no body"
-    return wrong_error(stream.document)
+    if stream.status < ERROR_STATUS or stream.moments.has_events or stream.has_gap:
+        return
+    if stream.body:
+        wrong = wrong_error(stream.document)
+    else:
+        wrong = None if stream.was_cut_by_us or stream.exchange.method == "HEAD" else "no body"
+    if wrong:
+        yield Hit(None, f"status {stream.status}, {wrong}")
 
 
 def wrong_error(document: Any, *texts: str) -> str | None:

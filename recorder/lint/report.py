@@ -79,13 +79,9 @@ def lines(found: Judged, width: int = WIDTH) -> Iterable[str]:
     heading = f"{found.name}:{found.number}  {exchange.method} {exchange.target}  by profile {found.profile}"
     yield heading if found.findings else f"{heading}: no finding"
     for finding in found.findings:
-        yield from _lines(finding, width)
+        yield from paragraphs(finding, [*_places(finding), f"why: {finding.why}"], width, margin="  ")
     if found.findings:
         yield ""
-
-
-def _lines(finding: Finding, width: int) -> Iterable[str]:
-    return paragraphs(finding, [*_places(finding), f"why: {finding.why}"], width, margin="  ")
 
 
 def paragraphs(finding: Finding, texts: Iterable[str], width: int, margin: str = "") -> Iterable[str]:

@@ -18,6 +18,7 @@ from recorder.model.events import ENDED_HERE, Event
 from recorder.model.recording import Gap, Recording
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT
 from recorder.wire.dialects.json_values import too_deep
+from recorder.wire.dialects.keys import refuse
 from recorder.wire.recording import BodyBlock, blocks
 from recorder.wire.sse import BOM, parse
 
@@ -253,13 +254,9 @@ def _payload(data: bytes) -> Any:
     if found is not None or data == b"null":
         return found
     try:
-        return json.loads(data.decode(), parse_constant=_no_json)
+        return json.loads(data.decode(), parse_constant=refuse)
     except (ValueError, RecursionError):
         return None
-
-
-def _no_json(constant: str) -> Any:
-    raise ValueError(constant)
 
 
 def _decoded(raw: bytes) -> Any:

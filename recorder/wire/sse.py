@@ -217,7 +217,7 @@ def parse(raw: bytes) -> Fields:
         value = value.removeprefix(b" ")
         if name == b"data":
             lines.append((match.end(1) - len(value), value))
-        elif _FIELDS.get(name, _never)(value):
+        elif _FIELDS.get(name, lambda value: False)(value):
             found[name] = value
     one = lines[0] if len(lines) == 1 else None
     return Fields(
@@ -228,10 +228,6 @@ def parse(raw: bytes) -> Fields:
         found.get(b"id"),
         found.get(b"retry"),
     )
-
-
-def _never(value: bytes) -> bool:
-    return False
 
 
 _FIELDS = {b"event": lambda value: True, b"id": lambda value: b"\0" not in value, b"retry": bytes.isdigit}

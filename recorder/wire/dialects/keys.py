@@ -118,7 +118,7 @@ class KeyExtractor(Generic[Shape]):
     def _tolerant(self, data: bytes) -> Named | None:
         """Return the values of `data` without the fields that do not fit."""
         try:
-            value = json.loads(data.decode(), object_pairs_hook=_storable, parse_int=_whole, parse_constant=_refuse)
+            value = json.loads(data.decode(), object_pairs_hook=_storable, parse_int=_whole, parse_constant=refuse)
         except (ValueError, RecursionError):
             return None
         return self._name(_fitting(value, self._shape)) if isinstance(value, dict) else (None, None, None, None)
@@ -146,7 +146,8 @@ def _whole(digits: str) -> Any:
     return int(digits) if len(digits) <= len(str(-(2**63))) else _UNFIT
 
 
-def _refuse(constant: str) -> NoReturn:
+def refuse(constant: str) -> NoReturn:
+    """Raise `ValueError` at `NaN` and its like."""
     raise ValueError(f"{constant} is not JSON")
 
 

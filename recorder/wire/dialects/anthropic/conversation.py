@@ -205,10 +205,6 @@ def links(request: Object) -> Links:
     return Links(text(thread, "previous_message_id") or None if thread.get("type") == "continue" else None)
 
 
-def _messages(request: Object) -> Sequence[Any]:
-    return array(request, "messages")
-
-
 def _answer(payloads: Iterable[bytes]) -> Sequence[Any]:
     """Return a response as a message of the assistant: from a document, or from the blocks of a stream."""
     blocks: dict[int, dict[str, Any]] = {}
@@ -262,7 +258,7 @@ CONTINUATION = Continuation(
     fields=("thread",),
     items="messages",
     links=links,
-    input=_messages,
+    input=lambda request: array(request, "messages"),
     output=_answer,
     compared=compared,
     is_one_message=True,

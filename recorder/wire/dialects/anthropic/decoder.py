@@ -338,11 +338,11 @@ _NOT_COUNTED = frozenset({"compaction", "advisor_message"})
 
 def _beside(iterations: Sequence[Object]) -> tuple[Iteration, ...]:
     """Return the runs whose tokens are not among those of the response."""
-    return tuple(_iteration(each) for each in iterations if text(each, "type") in _NOT_COUNTED)
-
-
-def _iteration(entry: Object) -> Iteration:
-    return Iteration(entry["type"], text(entry, "model"), _counts(entry), token_count(entry, *_WRITTEN_1H))
+    return tuple(
+        Iteration(each["type"], text(each, "model"), _counts(each), token_count(each, *_WRITTEN_1H))
+        for each in iterations
+        if text(each, "type") in _NOT_COUNTED
+    )
 
 
 def _odd_iterations(iterations: Sequence[Object]) -> Facts:

@@ -167,11 +167,6 @@ def _fields(*names: str) -> Callable[[Object], Object | None]:
     return lambda item: {name: item[name] for name in names if item.get(name) is not None} or None
 
 
-def _search(item: Object) -> Object | None:
-    """Return the action of a `web_search_call`, without its results."""
-    return without(object_(item, "action"), ("sources",)) or None
-
-
 def _operation(item: Object) -> Object | str | None:
     operation = object_(item, "operation")
     diff = text(operation, "diff")
@@ -306,7 +301,9 @@ ITEM_TYPES: Mapping[str, _Type] = {
     "multi_agent_call": _Type("tool_call", name="action"),
     "program": _Type("tool_call", lambda item: item.get("code")),
     "code_interpreter_call": _Type("tool_call", lambda item: item.get("code"), _result("outputs")),
-    "web_search_call": _Type("tool_call", _search, _result("action", "sources")),
+    "web_search_call": _Type(
+        "tool_call", lambda item: without(object_(item, "action"), ("sources",)) or None, _result("action", "sources")
+    ),
     "file_search_call": _Type("tool_call", _fields("queries"), _result("results")),
     "image_generation_call": _Type("tool_call", _fields("prompt", "revised_prompt"), _image),
     **dict.fromkeys(("function_call", "tool_search_call"), _Type("tool_call")),
