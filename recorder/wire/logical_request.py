@@ -17,7 +17,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -28,7 +28,7 @@ from recorder.model.recording import MEMORY_LIMIT, Recording
 from recorder.model.text import counted
 from recorder.wire.dialects import Dialect, by_path
 from recorder.wire.dialects.dialect import Continuation
-from recorder.wire.dialects.json_values import as_json, decoded, request_object, without
+from recorder.wire.dialects.json_values import Object, as_json, decoded, request_object, without
 from recorder.wire.recording import payloads
 from recorder.wire.turns import as_post
 
@@ -53,7 +53,7 @@ class RequestPart(msgspec.Struct, frozen=True):
 class LogicalRequest(msgspec.Struct, frozen=True):
     """A request with all its items. `depth` is the number of links that were followed."""
 
-    fields: Mapping[str, Any]  # the members of the request besides its items
+    fields: Object  # the members of the request besides its items
     items: str | None  # the member that has the items; None: `fields` are the whole request as it was sent
     parts: tuple[RequestPart, ...] = ()  # in order; the last is what the request itself has
     depth: int = 0
@@ -101,7 +101,7 @@ class _SentRequest(NamedTuple):
         return _dialect(self.method, self.target).continuation if self.body else None
 
     @property
-    def request(self) -> Mapping[str, Any]:
+    def request(self) -> Object:
         return request_object(as_post(self.body) if self.method == WEBSOCKET else self.body)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -110,7 +110,7 @@ def sized_tools(tools: Sequence[Any], marks: Collection[str] = ()) -> Sized:
     return Sized(size_bytes, _digest([encoded]))
 
 
-def request_digest(kind: str, model: str | None, system: Sized, tools: Sized, rest: Mapping[str, Any]) -> str:
+def request_digest(kind: str, model: str | None, system: Sized, tools: Sized, rest: Object) -> str:
     """Return the digest of a request by its parts.
 
     `kind` tells requests with the same body apart: one for an answer, and one for the number of its tokens. `rest` are

@@ -99,8 +99,8 @@ class Continuation(msgspec.Struct, frozen=True):
 
     fields: tuple[str, ...]  # members of a request that hold the ids; without them it is whole as it was sent
     items: str  # the member that has the items
-    links: Callable[[Mapping[str, Any]], Links]  # of a request
-    input: Callable[[Mapping[str, Any]], Sequence[Any]]  # the items of a request, a text as the message that it is
+    links: Callable[[Object], Links]  # of a request
+    input: Callable[[Object], Sequence[Any]]  # the items of a request, a text as the message that it is
     output: Callable[[Iterable[bytes]], Sequence[Any]]  # of the payloads of a response, its items as a request has them
     compared: Callable[[Any], Any]  # an item without what only some clients send back; `None`: all of it is that
     is_one_message: bool = False  # a response is one item of the next request, however many items came
@@ -132,7 +132,7 @@ class Dialect(msgspec.Struct, frozen=True):
     decoder: Callable[[], JsonDecoder]  # one for each response
     terminal: Mapping[str, Ending]  # by `Keys.type`; of several in one stream, `failed` is the one that counts
     needs_terminal: bool  # a clean end of the body without such an event means that the stream is incomplete
-    is_last: Callable[[Sequence[Mapping[str, Any]]], bool] | None = None
+    is_last: Callable[[Sequence[Object]], bool] | None = None
     """Where a stream need not have a terminal event: whether the last of these payloads, which follow each other, is
     the last of its stream. Where one was ever seen to go on, it is not."""
     last_types: frozenset[str] = frozenset({DONE})
@@ -156,8 +156,8 @@ class Dialect(msgspec.Struct, frozen=True):
     profiles: tuple[str, ...] = ()  # of `recorder lint`, its own first; the rules are in `lint` of its folder
     own_rules: frozenset[str] = frozenset()  # ids of general rules in whose place its profiles have their own
 
-    speaks: Callable[[Mapping[str, Any]], bool] | None = None  # whether a payload of unknown origin is of this format
-    is_event: Callable[[Mapping[str, Any]], bool] | None = None  # whether it is one of a stream, and no document
+    speaks: Callable[[Object], bool] | None = None  # whether a payload of unknown origin is of this format
+    is_event: Callable[[Object], bool] | None = None  # whether it is one of a stream, and no document
     target: Callable[[bool, Sequence[Any]], str] = lambda is_document, payloads: "/"
     """The usual target of a request, by what answers it: whether that is not a stream, and its payloads."""
     websocket: WebSocketFormat | None = None  # None: its messages are not turns

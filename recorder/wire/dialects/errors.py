@@ -8,7 +8,7 @@ of one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from html import unescape
 from typing import Any, Literal
 
@@ -128,7 +128,7 @@ def _message(details: Object) -> str | None:
     return None
 
 
-def _code(details: Mapping[str, Any]) -> str | None:
+def _code(details: Object) -> str | None:
     code = details.get("code", details.get("error_code"))
     return None if code is None else str(code)
 

@@ -14,7 +14,7 @@ import msgspec
 from recorder.wire.dialects.anthropic.conversation import BILLING, CONTINUATION, AnthropicConversation
 from recorder.wire.dialects.anthropic.decoder import MessagesDecoder
 from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
-from recorder.wire.dialects.json_values import names
+from recorder.wire.dialects.json_values import Object, names
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat, PromptPart
 
@@ -54,12 +54,12 @@ def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
 _EVENTS = names("message_start message_delta message_stop content_block_start content_block_delta content_block_stop")
 
 
-def is_event(payload: Mapping[str, Any]) -> bool:
+def is_event(payload: Object) -> bool:
     """Return whether a payload is an event of a message."""
     return str(payload.get("type")) in _EVENTS
 
 
-def speaks(payload: Mapping[str, Any]) -> bool:
+def speaks(payload: Object) -> bool:
     """Return whether a payload is a message or an event of one; an Assistants message has an `object`."""
     return (is_event(payload) or payload.get("type") == "message") and "object" not in payload
 

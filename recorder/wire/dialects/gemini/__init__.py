@@ -54,11 +54,6 @@ _MODEL = re.compile(r"[\w.-]+")
 _FIELDS = frozenset({"candidates", "usageMetadata", "promptFeedback"})
 
 
-def speaks(payload: Mapping[str, Any]) -> bool:
-    """Return whether a payload is a chunk or a document of this API."""
-    return not _FIELDS.isdisjoint(payload)
-
-
 def _chunks(payloads: Iterable[Any]) -> Iterator[Object]:
     for payload in payloads:
         yield from objects(payload if isinstance(payload, list) else [payload])
@@ -169,7 +164,7 @@ time | chunk>createTime | when a response was made
     request_noise=(RequestNoise("parameters", "key", "key", "a key of the Gemini API"),),
     profiles=("gemini",),
     own_rules=frozenset({"HT002", "ST006", "ST009"}),
-    speaks=speaks,
+    speaks=lambda payload: not _FIELDS.isdisjoint(payload),
     target=target,
     line_end=b"\r\n",
     operation="generate_content",

@@ -8,8 +8,7 @@ No event line, no sequence number, no items: `id` is the completion's. Several v
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
@@ -35,16 +34,6 @@ class _Chunk(Payload):
 def _name(chunk: _Chunk) -> Named:
     index = chunk.choices[0].index if chunk.choices else None
     return ERROR if chunk.error else chunk.object or chunk.type, None, None, index
-
-
-def is_event(payload: Mapping[str, Any]) -> bool:
-    """Return whether a payload is a chunk of a completion."""
-    return payload.get("object") == CHUNK
-
-
-def speaks(payload: Mapping[str, Any]) -> bool:
-    """Return whether a payload is a completion or a chunk of one."""
-    return str(payload.get("object")).startswith("chat.completion") or "choices" in payload
 
 
 def _is_last(chunks: Sequence[Object]) -> bool:
@@ -134,7 +123,7 @@ padding | p | the same at Mistral
     ),
     profiles=("chat",),
     has_error_lines=True,
-    speaks=speaks,
-    is_event=is_event,
+    speaks=lambda payload: str(payload.get("object")).startswith("chat.completion") or "choices" in payload,
+    is_event=lambda payload: payload.get("object") == CHUNK,
     target=lambda is_document, payloads: "/v1/chat/completions",
 )

@@ -8,8 +8,6 @@ The live API nests its errors (`{"type": "error", "error": {…}}`), and sends `
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -22,7 +20,7 @@ from recorder.wire.dialects.dialect import (
     noise_fields,
     paths,
 )
-from recorder.wire.dialects.json_values import UNUSUAL
+from recorder.wire.dialects.json_values import UNUSUAL, Object
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, MARKS, SUSPECTS, error_body
 from recorder.wire.dialects.openai_responses.conversation import CONTINUATION, OF_THE_RESPONSE, ResponsesConversation
@@ -76,12 +74,12 @@ def message_ids(payload: bytes) -> MessageIds:
     return MessageIds(found.stream_id, found.response_id or response.id, previous_response_id)
 
 
-def is_event(payload: Mapping[str, Any]) -> bool:
+def is_event(payload: Object) -> bool:
     """Return whether a payload is an event of a response."""
     return str(payload.get("type")).startswith("response.")
 
 
-def speaks(payload: Mapping[str, Any]) -> bool:
+def speaks(payload: Object) -> bool:
     """Return whether a payload is a response or an event of one."""
     return is_event(payload) or payload.get("object") == "response"
 
