@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
 
@@ -53,27 +54,18 @@ def lint(recording: Recording, profile: Profile | None = None) -> list[Finding]:
     profile = profile or profile_of(api)
     if profile is None or api not in PROFILES[profile]:
         return []
-    checks = [_Check(rule) for rule in RULES if profile in rule.profiles]
+    rules = [rule for rule in RULES if profile in rule.profiles]
+    counts = Counter[str]()
+    places: dict[str, list[Hit]] = {rule.id: [] for rule in rules}
     for window in StreamView(recording).windows():
-        for each in checks:
-            each.add(window)
-    return [each.finding() for each in checks if each.count]
-
-
-class _Check:
-    """A rule, and the places that break it so far."""
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule, self.count = rule, 0
-        self._places: list[Hit] = []
-
-    def add(self, window: StreamView) -> None:
-        for hit in self._rule.check(window):
-            self.count += 1
-            if self.count <= PLACES_LIMIT:
-                # They quote recorded text, of which half a surrogate pair is not text that can be written.
-                self._places.append(hit._replace(said=storable(hit.said)))
-
-    def finding(self) -> Finding:
-        rule = self._rule
-        return Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, self.count, self._places)
+        for rule in rules:
+            for hit in rule.check(window):
+                counts[rule.id] += 1
+                if counts[rule.id] <= PLACES_LIMIT:
+                    # They quote recorded text, of which half a surrogate pair is not text that can be written.
+                    places[rule.id].append(hit._replace(said=storable(hit.said)))
+    return [
+        Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, counts[rule.id], places[rule.id])
+        for rule in rules
+        if counts[rule.id]
+    ]

@@ -146,5 +146,5 @@ def finding_row(finding: Finding) -> dict[str, Any]:
 def rule_row(rule: Rule) -> dict[str, Any]:
     """Return a rule as data: all of it but its check."""
     profiles = [profile for profile in PROFILES if profile in rule.profiles]
-    fields = {field: value for field, value in rule._asdict().items() if field != "check"}
+    fields = {field: value for field, value in asdict(rule).items() if field != "check"}
     return {**fields, "profiles": profiles}

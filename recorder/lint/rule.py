@@ -15,7 +15,9 @@ breaks and how that looks there, and where it is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects import DIALECTS
@@ -56,8 +58,8 @@ def at_end(check: Check, *following: Callable[[StreamView], object]) -> Check:
     return checked
 
 
-class Rule(NamedTuple):
-    """One rule."""
+class RuleTexts(msgspec.Struct, frozen=True):
+    """A rule as it is written."""
 
     id: str  # never given to another rule: RS… Responses, CH… Chat, AN… Anthropic, GE… Gemini, ST… the stream, HT… HTTP
     severity: Severity
@@ -65,21 +67,12 @@ class Rule(NamedTuple):
     why: str  # which client breaks, and how that looks there
     source: str  # where that is written: a specification and section, or a client's source
     profiles: frozenset[Profile]
-    check: Check  # of one window after the other
 
 
-class RuleTexts(NamedTuple):
-    """A rule as it is written."""
+class Rule(RuleTexts, frozen=True):
+    """A rule with its check, which is made of one window after the other."""
 
-    id: str
-    severity: Severity
-    profiles: frozenset[Profile]
-    meaning: str
-    why: str
-    source: str
-
-
-_SEVERITIES: dict[str, Severity] = {severity: severity for severity in get_args(Severity)}
+    check: Check
 
 
 def rule_texts(text: str) -> Iterator[RuleTexts]:
@@ -87,7 +80,7 @@ def rule_texts(text: str) -> Iterator[RuleTexts]:
     for block in text.strip().split("\n\n"):
         head, meaning, why, source = block.replace("\n ", " ").splitlines()
         id, severity, *profiles = head.split()
-        yield RuleTexts(id, _SEVERITIES[severity], frozenset(profiles), meaning, why, source)
+        yield RuleTexts(id, msgspec.convert(severity, Severity), meaning, why, source, frozenset(profiles))
 
 
 def rules(text: str, check_of: Callable[[str], Check], *profiles: Profile) -> tuple[Rule, ...]:
@@ -96,7 +89,7 @@ def rules(text: str, check_of: Callable[[str], Check], *profiles: Profile) -> tu
     One without profiles of its own is for `profiles`; without those it is a general rule.
     """
     found = []
-    for id, severity, own, meaning, why, source in rule_texts(text):
-        chosen = own or frozenset(profiles) or profiles_of(id)
-        found.append(Rule(id, severity, meaning, why, source, chosen, check_of(id)))
+    for each in rule_texts(text):
+        chosen = each.profiles or frozenset(profiles) or profiles_of(each.id)
+        found.append(Rule(each.id, each.severity, each.meaning, each.why, each.source, chosen, check_of(each.id)))
     return tuple(found)
