@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from hashlib import sha1
 from typing import Literal, NamedTuple
 
+import msgspec
+
 MESSAGE_LIMIT = 64 * 2**20
 """The most bytes of one message, before and after inflating: tungstenite, a library of clients, has the same default.
 
@@ -75,13 +77,13 @@ class Deflate(NamedTuple):
 Part = Frame | Message | Damage
 
 
-class _Fragments:
+class _Fragments(msgspec.Struct):
     """The message that is not finished, of which control frames may stand between the fragments."""
 
-    def __init__(self, first: int, fault: str | None) -> None:
-        self.first = first  # byte of its first frame
-        self.fault = fault
-        self.payload = bytearray()  # one buffer: a list of a million fragments of one byte would need 50 times as much
+    first: int  # byte of its first frame
+    fault: str | None
+    # One buffer: a list of a million fragments of one byte would need 50 times as much.
+    payload: bytearray = msgspec.field(default_factory=bytearray)
 
 
 class MessageParser:

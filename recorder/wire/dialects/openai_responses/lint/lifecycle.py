@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+import msgspec
+
 from recorder.lint.faults import is_answer, is_seen_whole
 from recorder.lint.rule import Check, Hit, Hits, at_end, rules
 from recorder.lint.sse import is_done_mark
@@ -96,12 +98,11 @@ def _number(frame: StreamBlock) -> int | None:
     return number if type(number) is int else None
 
 
-class _Count:
+class _Count(msgspec.Struct):
     """The last number, and the events since then that have none."""
 
-    def __init__(self) -> None:
-        self.last: int | None = None
-        self.uncounted = 0
+    last: int | None = None
+    uncounted: int = 0
 
 
 def _no_number(stream: StreamView) -> Hits:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+import msgspec
+
 from recorder.lint.rule import Hit
 from recorder.lint.stream import StreamView
 from recorder.wire.dialects.json_values import object_, text
@@ -44,16 +46,17 @@ def _joined(pieces: Iterable[str]) -> str:
     return text
 
 
-class ItemText:
+class ItemText(msgspec.Struct):
     """One text: its pieces, and its form in each later event."""
 
-    def __init__(self, pos: int, family: Family, number: int) -> None:
-        self.pos, self.family, self.number = pos, family, number
-        self.pieces: list[str] = []
-        self.done: str | None = None
-        self.done_pos: int | None = None
-        self.in_part: str | None = None
-        self.part_pos: int | None = None
+    pos: int
+    family: Family
+    number: int
+    pieces: list[str] = []
+    done: str | None = None
+    done_pos: int | None = None
+    in_part: str | None = None
+    part_pos: int | None = None
 
     @property
     def sum(self) -> str | None:
@@ -76,11 +79,13 @@ class ItemText:
         return text(part, self.family.field) or "" if isinstance(part, dict) else None
 
 
-class ItemPart:
+class ItemPart(msgspec.Struct):
     """One element of the content or the summary of an item."""
 
-    def __init__(self, pos: int, type: str | None = None, *, is_announced: bool) -> None:
-        self.pos, self.type, self.is_announced, self.is_closed = pos, type, is_announced, False
+    pos: int
+    type: str | None = None
+    is_announced: bool = True
+    is_closed: bool = False
 
 
 class OutputItem:
@@ -166,7 +171,7 @@ class ItemWalk:
         if (of, number) in item.parts or number != count:
             item.has_places = False
             self._hit("RS039", each.pos, f"{_INDEX[of]} {number} of {item.type} {item.index}, where {count} is next")
-        item.parts.setdefault((of, number), ItemPart(each.pos, text(each.payload, "part", "type"), is_announced=True))
+        item.parts.setdefault((of, number), ItemPart(each.pos, text(each.payload, "part", "type")))
 
     def on_part_done(self, each: StreamEvent) -> None:
         of = _PARTS[each.type.removesuffix(".done")]
