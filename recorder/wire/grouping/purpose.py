@@ -9,6 +9,7 @@ here. Pure, and never raises.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -22,36 +23,15 @@ _COUNTS = re.compile(r"POST .*(?:[:/]count[-_]?tokens|/input_tokens)(?::rawPredi
 """A request's method and path, if it asks for a number: nothing is generated."""
 
 
-class Claim(msgspec.Struct, frozen=True):
-    """A value that a client sends of itself, and what a request with it is for."""
-
-    purpose: Purpose
-    rule: ValueRule
-
-
-class Opening(msgspec.Struct, frozen=True):
-    """The beginning of a text that a client writes itself, and the purpose of a request with it."""
-
-    purpose: Purpose
-    pattern: str
+def _by_purpose(table: str) -> list[tuple[Purpose, str]]:
+    """Return the rows of a table: a purpose each, and what follows it."""
+    pairs = (row.split(maxsplit=1) for row in rows(table))
+    return [(msgspec.convert(purpose, Purpose), rest) for purpose, rest in pairs]
 
 
-def _claims(table: str) -> tuple[Claim, ...]:
-    """Return the claims of a table: in a row the purpose, and the rule as in `value_rules`."""
-    found = []
-    for row in rows(table):
-        purpose, rule = row.split(maxsplit=1)
-        found.append(Claim(msgspec.convert(purpose, Purpose), *value_rules(rule)))
-    return tuple(found)
-
-
-def _openings(table: str) -> tuple[Opening, ...]:
-    """Return the openings of a table: in a row the purpose, and the pattern."""
-    found = []
-    for row in rows(table):
-        purpose, pattern = row.split(maxsplit=1)
-        found.append(Opening(msgspec.convert(purpose, Purpose), pattern))
-    return tuple(found)
+def _claims(table: str) -> list[tuple[Purpose, ValueRule]]:
+    """Return the values that a client sends of itself, as rules, and what a request with one is for."""
+    return [(purpose, value_rules(rule)[0]) for purpose, rule in _by_purpose(table)]
 
 
 STEPS = _claims("""
@@ -64,7 +44,7 @@ compaction claude-code-class header.x-claude-code-request-class pattern=(compact
 """)
 """What stands above the words of a request."""
 
-SYSTEM_PROMPTS = _openings(r"""
+SYSTEM_PROMPTS = _by_purpose(r"""
 # opencode
 title You are a title generator\. You output ONLY a thread title\b
 # Claude Code
@@ -91,7 +71,7 @@ title Generate concise conversation titles\.
 """)
 """How a system prompt, or a block of one, begins: as much of it as no program of a person's own begins with."""
 
-QUESTIONS = _openings(r"""
+QUESTIONS = _by_purpose(r"""
 # Claude Code
 title <session>.*</session>\s*Write the title in\b
 title Please write a 5-10 word title for the following conversation\b
@@ -137,7 +117,7 @@ opencode header.x-parent-session-id
 """)
 """Where the thread stands that began the thread of a request."""
 
-CLAIMED: tuple[ValueRule, ...] = (*(claim.rule for claim in (*STEPS, *SENDERS)), *PARENT_RULES)
+CLAIMED: tuple[ValueRule, ...] = (*(rule for _, rule in (*STEPS, *SENDERS)), *PARENT_RULES)
 """All rules that look at headers: redaction must keep their values."""
 
 
@@ -163,10 +143,10 @@ def _purpose(api: str, method: str, path: str, claims: Claims, request: RequestF
     )
 
 
-def _claimed(table: tuple[Claim, ...], claims: Claims) -> Purpose | None:
-    return next((claim.purpose for claim in table if claims.value(claim.rule)), None)
+def _claimed(table: Iterable[tuple[Purpose, ValueRule]], claims: Claims) -> Purpose | None:
+    return next((purpose for purpose, rule in table if claims.value(rule)), None)
 
 
-def _opened(table: tuple[Opening, ...], text: str) -> Purpose | None:
+def _opened(table: Iterable[tuple[Purpose, str]], text: str) -> Purpose | None:
     text = text.lstrip()
-    return next((each.purpose for each in table if re.match(each.pattern, text, re.DOTALL)), None)
+    return next((purpose for purpose, pattern in table if re.match(pattern, text, re.DOTALL)), None)
