@@ -99,19 +99,22 @@ def member(value: Any, *names: str) -> Any:
     return value
 
 
-# The accessors take a value, or an object and the names of the members that lead to the value.
+# The accessors take a value, or an object and the names of the members that lead to the value. Each has the loop of
+# `member` by itself: a call of it takes twice as long as the loop (60 ns), and a payload is read with ten to thirty.
 
 
 def object_(value: Any, *names: str) -> Object:
     """Return a value if it is a JSON object, else an empty one."""
-    found = member(value, *names)
-    return found if isinstance(found, dict) else {}
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def array(value: Any, *names: str) -> Sequence[Any]:
     """Return a value if it is a JSON array, else an empty one."""
-    found = member(value, *names)
-    return found if isinstance(found, list) else ()
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, list) else ()
 
 
 def objects(value: Any, *names: str) -> list[Object]:
@@ -137,8 +140,9 @@ def without(value: Any, names: Collection[str]) -> Any:
 
 def text(value: Any, *names: str) -> str | None:
     """Return a value if it is a string."""
-    found = member(value, *names)
-    return found if isinstance(found, str) else None
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def word(value: Any, *names: str) -> str | None:
@@ -148,10 +152,11 @@ def word(value: Any, *names: str) -> str | None:
 
 def whole(value: Any, *names: str) -> int | None:
     """Return a value if it is a number without a fraction that fits a bigint; `true` is not a number."""
-    found = member(value, *names)
-    if isinstance(found, float) and found.is_integer():
-        found = int(found)
-    return found if type(found) is int and -BIGINT <= found < BIGINT else None
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and -BIGINT <= value < BIGINT else None
 
 
 def fraction(value: Any, *names: str) -> float | None:
@@ -185,8 +190,11 @@ def places(table: str) -> Places:
 
 def first_at(read: Callable[..., Any], holder: Object, paths: Iterable[Sequence[str]]) -> Any:
     """Return the first value that an accessor reads at one of the paths."""
-    found = (read(holder, *path) for path in paths)
-    return next((value for value in found if value is not None), None)
+    for path in paths:
+        value = read(holder, *path)
+        if value is not None:
+            return value
+    return None
 
 
 def as_json(value: Any) -> str:

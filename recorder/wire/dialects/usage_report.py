@@ -47,10 +47,11 @@ fourth that of DeepSeek."""
 
 def token_count(value: Any, *names: str) -> int | None:
     """Return a value if it is a whole number, as a number or as digits in a text, as SDKs read it."""
-    found = member(value, *names)
-    if isinstance(found, str) and found.isdecimal() and found.isascii() and len(found) <= _DIGITS:
-        found = int(found)
-    return whole(found)
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) <= _DIGITS:
+        value = int(value)
+    return whole(value)
 
 
 def counts_at(usage: Object, places: Places) -> dict[str, Any]:
