@@ -178,6 +178,21 @@ def structs_of(kind: type[S], rows: Iterable[Sequence[Any]]) -> list[S]:
     return structs
 
 
+OF_EXCHANGE = "session_id = :session_id AND exchange_id = :exchange_id"
+"""The condition that a row is of the exchange whose ids are given as values."""
+
+
+def columns_of(table: FromClause, alias: str) -> str:
+    """Return the columns of a table under another name, in the order of its struct."""
+    return ", ".join(f"{alias}.{column.name}" for column in table.c)
+
+
+def change_of(table: str, names: Iterable[str]) -> Statement:
+    """Return the update of columns of the rows of an exchange, whose values are given as `new_` and their names."""
+    values = ", ".join(f"{name} = :new_{name}" for name in names)
+    return Statement(f"UPDATE {table} SET {values} WHERE {OF_EXCHANGE}")
+
+
 def of_session(table: FromClause) -> ColumnElement[bool]:
     """Return the condition that a row is of the session whose id is given as the value `session_id`."""
     return table.c.session_id == bindparam("session_id")

@@ -9,25 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, func, select, tuple_
-
-from recorder.store.schema import events, rebuilds
-from recorder.store.sql import IS_END, Statement
+from recorder.store.sql import Statement
 from recorder.store.write.projector import REBUILD, START
 from recorder.store.write.writer import Store
 
 BATCH_EXCHANGES = 200
 BATCH_EVENTS = 20_000  # about a tenth of a second under the write lock; one exchange may pass it
 
-_PLACE = Statement(select(rebuilds.c.session_id, rebuilds.c.exchange_id).where(rebuilds.c.name == bindparam("name")))
-_ENDED = Statement(select(func.count()).select_from(events).where(IS_END))
-_key = (events.c.session_id, events.c.exchange_id)
-_ENDED_AFTER = Statement(
-    select(*_key, events.c.pos)
-    .where(IS_END, tuple_(*_key) > tuple_(bindparam("session_id"), bindparam("exchange_id")))
-    .order_by(*_key),
-    "LIMIT :limit",
-)
+_PLACE = Statement("SELECT session_id, exchange_id FROM rebuilds WHERE name = :name")
+_ENDED = Statement("SELECT count(*) FROM events WHERE kind = 'end'")
+_ENDED_AFTER = Statement("""SELECT session_id, exchange_id, pos FROM events
+WHERE kind = 'end' AND (session_id, exchange_id) > (:session_id, :exchange_id)
+ORDER BY session_id, exchange_id LIMIT :limit""")
 
 Place = tuple[str, str] | None
 """The last exchange that is done; `None` when all are."""

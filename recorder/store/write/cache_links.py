@@ -14,47 +14,34 @@ from itertools import chain
 from typing import Any
 
 from msgspec.structs import asdict
-from sqlalchemy import bindparam, or_, select, update
 
 from recorder.projections.cache_misses import WINDOW, compared
 from recorder.projections.prompts import NO_COMPARISON
-from recorder.projections.rows import PromptRow
+from recorder.projections.rows import TABLES, PromptRow
 from recorder.store.engine import Database
 from recorder.store.schema import tables_of
-from recorder.store.sql import Statement, Step, constant, of_exchange, of_same_exchange, of_session, structs_of
+from recorder.store.sql import OF_EXCHANGE, Statement, Step, change_of, columns_of, structs_of
 from recorder.store.write.request_links import Asking, Key, Links, key_of
 
-_prompts, _requests = tables_of["prompts"], tables_of["requests"]
-_earlier = (
-    select(_prompts)
-    .where(of_session(_prompts), _prompts.c.exchange_id < bindparam("exchange_id"))
-    .where(_prompts.c.provider == bindparam("provider"), _prompts.c.served_ns <= bindparam("started_ns"))
-    .order_by(_prompts.c.exchange_id.desc())
-)
-_EARLIER = Statement(_earlier, f"LIMIT {WINDOW}")
+_PROMPTS = TABLES["prompts"]
+_ROWS = f"SELECT {columns_of(tables_of['prompts'], 'p')} FROM {_PROMPTS} AS p"
+_BEFORE = f"""{_ROWS} WHERE p.session_id = :session_id AND p.exchange_id < :exchange_id
+    AND p.provider = :provider AND p.served_ns <= :started_ns ORDER BY p.exchange_id DESC"""
+_EARLIER = Statement(f"{_BEFORE} LIMIT {WINDOW}")
 NEAR = WINDOW + 32  # stored rows before several new ones: of some the response began after the first of these began
-_NEAR = Statement(_earlier, f"LIMIT {NEAR}")
+_NEAR = Statement(f"{_BEFORE} LIMIT {NEAR}")
 SESSIONS = 8  # whose rows are read together: 4 MB of digests, 60 MB at most
 NEVER_NS = 2**63 - 1
-_ONE = Statement(select(_prompts).where(of_exchange(_prompts)))
-_PREVIOUS = Statement(select(_requests.c.previous_exchange_id).where(of_exchange(_requests)))
+_ONE = Statement(f"{_ROWS} WHERE {OF_EXCHANGE}")
+_PREVIOUS = Statement(f"SELECT previous_exchange_id FROM {TABLES['requests']} WHERE {OF_EXCHANGE}")
 # Those that may be compared with it: they began when its response had begun, or they continue something.
-_LATER = Statement(
-    select(_prompts)
-    .where(of_session(_prompts), _prompts.c.exchange_id > bindparam("exchange_id"))
-    .where(or_(_prompts.c.started_ns >= bindparam("since_ns"), _prompts.c.continues == constant(1)))
-    .order_by(_prompts.c.exchange_id),
-    "LIMIT 1",
-)
-_CONTINUING = Statement(
-    select(_prompts)
-    .join(_requests, of_same_exchange(_requests, _prompts))
-    .where(of_session(_requests), _requests.c.previous_exchange_id == bindparam("exchange_id"))
-)
+_LATER = Statement(f"""{_ROWS} WHERE p.session_id = :session_id AND p.exchange_id > :exchange_id
+    AND (p.started_ns >= :since_ns OR p.continues = 1) ORDER BY p.exchange_id LIMIT 1""")
+_CONTINUING = Statement(f"""{_ROWS}
+JOIN {TABLES["requests"]} AS r ON r.session_id = p.session_id AND r.exchange_id = p.exchange_id
+WHERE r.session_id = :session_id AND r.previous_exchange_id = :exchange_id""")
 _COMPUTED = (*NO_COMPARISON, "digests", "places")
-_UPDATE = Statement(
-    update(_prompts).where(of_exchange(_prompts)).values({name: bindparam(f"new_{name}") for name in _COMPUTED})
-)
+_UPDATE = change_of(_PROMPTS, _COMPUTED)
 
 
 class Comparisons:

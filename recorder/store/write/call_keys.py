@@ -18,15 +18,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, update
-
 from recorder.model.text import storable
 from recorder.projections.history import CLIENTS_CALLS
 from recorder.projections.results import RepeatedCalls
 from recorder.projections.rows import TABLES, ItemRow
 from recorder.store.engine import Database
-from recorder.store.schema import tables_of
-from recorder.store.sql import Statement, Step, of_exchange
+from recorder.store.sql import OF_EXCHANGE, Statement, Step
 from recorder.store.write.request_links import Asking, Key, key_of
 from recorder.wire.dialects.canonical import call_place
 
@@ -60,10 +57,7 @@ WHERE r.session_id = :session_id AND r.exchange_id > :exchange_id
         WHERE z.session_id = :session_id AND z.exchange_id = :exchange_id)
 ORDER BY r.exchange_id LIMIT {LATER}"""
 )
-_items = tables_of["items"]
-_SET_KEY = Statement(
-    update(_items).where(of_exchange(_items), _items.c.item == bindparam("of_item")).values(call_key=bindparam("key"))
-)
+_SET_KEY = Statement(f"UPDATE {_ITEMS} SET call_key = :key WHERE {OF_EXCHANGE} AND item = :of_item")
 
 
 class _Call(NamedTuple):

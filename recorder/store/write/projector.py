@@ -20,7 +20,7 @@ from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import Table, bindparam, delete, select, tuple_
+from sqlalchemy import Table, bindparam, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 
 from recorder.errors import StoreBusyError, StoreError, StoreLostError
@@ -29,12 +29,13 @@ from recorder.model.ids import BEFORE_ALL
 from recorder.model.text import storable
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.results import RepeatedCalls, repeated_calls
+from recorder.projections.rows import TABLES
 from recorder.store.bodies.rows import whole_events
 from recorder.store.engine import Database, schema_named
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
-from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, sessions, tables_of
+from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, tables_of
 from recorder.store.search import INDEXES
-from recorder.store.sql import RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, of_exchange, of_session
+from recorder.store.sql import OF_EXCHANGE, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, columns_of
 from recorder.store.write.cache_links import Comparisons
 from recorder.store.write.call_keys import is_given, later_requests, rekey
 from recorder.store.write.request_links import Asking, Key, Links, ask_together, key_of
@@ -74,29 +75,27 @@ def _insert(table: Table) -> Statement:
     )
 
 
-_EXCHANGE = Statement(select(exchanges).where(of_exchange(exchanges)))
-_SOURCE = Statement(select(sessions.c.source).where(of_session(sessions)))
-_EVENTS = Statement(select(events).where(of_exchange(events)).order_by(events.c.pos), is_long=True)
+_EXCHANGE = Statement(f"SELECT {columns_of(exchanges, 'x')} FROM exchanges AS x WHERE {OF_EXCHANGE}")
+_SOURCE = Statement("SELECT source FROM sessions WHERE session_id = :session_id")
+_EVENTS = Statement(f"SELECT {columns_of(events, 'e')} FROM events AS e WHERE {OF_EXCHANGE} ORDER BY pos", is_long=True)
 _EARLIER = Statement(EARLIER_EVENTS)
 
 _MAY_RESUME, _RESUMING = Statement(MAY_RESUME, "LIMIT 1"), Statement(RESUMING)
 
-_DELETES = {name: Statement(delete(table).where(of_exchange(table))) for name, table in tables_of.items()}
+_DELETES = [Statement(f"DELETE FROM {name} WHERE {OF_EXCHANGE}") for name in (*TABLES.values(), "dead_letters")]
 # In order of their keys: two who write the same results wait for each other in one direction only.
 _KEYS = {name: itemgetter(*(column.name for column in table.primary_key)) for name, table in tables_of.items()}
 _INSERTS = {name: _insert(table) for name, table in tables_of.items()}
-_EXCHANGES = tables_of["exchanges"]
 _IS_PROJECTED = Statement(
-    select(_EXCHANGES.c.exchange_id)
-    .where(of_exchange(_EXCHANGES))
-    .union_all(select(dead_letters.c.exchange_id).where(of_exchange(dead_letters)))
+    " UNION ALL ".join(
+        f"SELECT exchange_id FROM {name} WHERE {OF_EXCHANGE}" for name in (TABLES["exchanges"], "dead_letters")
+    )
 )
-_FORGIVE = Statement(delete(dead_letters).where(of_exchange(dead_letters)))
 _PUT_ASIDE = Statement(insert(dead_letters))
 
-_FORGET_PLACE = Statement(delete(rebuilds).where(rebuilds.c.name == bindparam("name")))
+_FORGET_PLACE = Statement("DELETE FROM rebuilds WHERE name = :name")
 _SET_PLACE = Statement(insert(rebuilds))
-_DEAD = Statement(select(dead_letters).order_by(dead_letters.c.session_id, dead_letters.c.exchange_id))
+_DEAD = Statement("SELECT session_id, exchange_id, reason FROM dead_letters ORDER BY session_id, exchange_id")
 
 _REBUILD_IS_DUE = Statement(REBUILD_IS_DUE)
 
@@ -293,7 +292,7 @@ class Projector:
         """Delete the rows of exchanges, those of the indexes first if they can be read."""
         if ids:
             removed = _UNINDEX if unindexed else []
-            self._database.run_all([(each, list(ids)) for each in (*removed, *_DELETES.values(), _FORGIVE)])
+            self._database.run_all([(each, list(ids)) for each in (*removed, *_DELETES)])
 
     def _put_aside(self, ids: Mapping[str, str], error: Exception) -> None:
         """Note why an exchange has no projections.

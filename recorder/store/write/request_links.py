@@ -12,59 +12,36 @@ from itertools import chain, islice
 from typing import Any
 
 from msgspec.structs import asdict
-from sqlalchemy import ColumnElement, and_, bindparam, func, select, update
 
 from recorder.model.ids import AFTER_ALL
 from recorder.projections.requests import linked
-from recorder.projections.rows import RequestRow
+from recorder.projections.rows import TABLES, RequestRow
 from recorder.store.engine import Database
 from recorder.store.schema import tables_of
-from recorder.store.sql import Statement, Step, constant, of_exchange, of_same_exchange, of_session, structs_of
+from recorder.store.sql import Statement, Step, change_of, columns_of, structs_of
 
-_requests, _exchanges = tables_of["requests"], tables_of["exchanges"]
-
-_is_retrieval = select(_exchanges.c.is_retrieval).where(of_same_exchange(_exchanges, _requests)).scalar_subquery()
-_before = and_(of_session(_requests), _requests.c.exchange_id < bindparam("exchange_id"), _is_retrieval == constant(0))
-
-
-def _last_before(*conditions: ColumnElement[bool], limit: int = 1) -> Statement:
-    """Return the select of the last rows before one that fulfil conditions."""
-    before = select(_requests).where(_before, *conditions).order_by(_requests.c.exchange_id.desc())
-    return Statement(before, f"LIMIT {limit}")
-
-
+_REQUESTS, _EXCHANGES = TABLES["requests"], TABLES["exchanges"]
+_ROWS = f"SELECT {columns_of(tables_of['requests'], 'r')} FROM {_REQUESTS} AS r WHERE r.session_id = :session_id"
+_IS_RETRIEVAL = f"""(SELECT x.is_retrieval FROM {_EXCHANGES} AS x
+    WHERE x.session_id = r.session_id AND x.exchange_id = r.exchange_id)"""
+_BEFORE = f"{_ROWS} AND r.exchange_id < :exchange_id AND {_IS_RETRIEVAL} = 0"
+_AFTER = f"{_ROWS} AND r.exchange_id > :exchange_id"
+_LAST = "ORDER BY r.exchange_id DESC LIMIT"
 ROTATING = 64  # rows whose response has several ids, of which one may be meant: the last of a session
-_RESPONSE = _last_before(_requests.c.response_id == bindparam("previous_response_id"))
-_ROTATED = _last_before(_requests.c.other_ids.is_not(None), limit=ROTATING)
-_CONVERSATION = _last_before(
-    _requests.c.conversation_id == bindparam("conversation_id"), _requests.c.response_id.is_not(None)
-)
-_OUTPUTS = Statement(
-    select(_requests.c.output_items)
-    .where(of_session(_requests), _requests.c.response_id == bindparam("of_response"))
-    .where(_requests.c.exchange_id > bindparam("after"), _requests.c.exchange_id < bindparam("exchange_id"))
-    .where(_is_retrieval == constant(1))
-)
-_after = and_(of_session(_requests), _requests.c.exchange_id > bindparam("exchange_id"))
-_CONTINUING = Statement(select(_requests).where(_after, _requests.c.previous_response_id == bindparam("response_id")))
-_conversing = (
-    select(_requests.c.exchange_id)
-    .where(_after, _requests.c.conversation_id == bindparam("conversation_id"))
-    .order_by(_requests.c.exchange_id)
-)
+_RESPONSE = Statement(f"{_BEFORE} AND r.response_id = :previous_response_id {_LAST} 1")
+_ROTATED = Statement(f"{_BEFORE} AND r.other_ids IS NOT NULL {_LAST} {ROTATING}")
+_CONVERSATION = Statement(f"{_BEFORE} AND r.conversation_id = :conversation_id AND r.response_id IS NOT NULL {_LAST} 1")
+_OUTPUTS = Statement(f"""SELECT r.output_items FROM {_REQUESTS} AS r
+WHERE r.session_id = :session_id AND r.response_id = :of_response
+    AND r.exchange_id > :after AND r.exchange_id < :exchange_id AND {_IS_RETRIEVAL} = 1""")
+_CONTINUING = Statement(f"{_AFTER} AND r.previous_response_id = :response_id")
 # Up to the first with a response: the rows after that continue that one, so that a long conversation takes linear time.
-_until = (
-    _conversing.where(_requests.c.response_id.is_not(None)).limit(constant(1)).offset(constant(0)).scalar_subquery()
-)
-_CONVERSING = Statement(
-    _conversing.with_only_columns(*_requests.c).where(
-        _requests.c.exchange_id <= func.coalesce(_until, constant(AFTER_ALL))
-    )
-)
+_CONVERSING = Statement(f"""{_AFTER} AND r.conversation_id = :conversation_id AND r.exchange_id <= coalesce((
+    SELECT u.exchange_id FROM {_REQUESTS} AS u WHERE u.session_id = :session_id AND u.exchange_id > :exchange_id
+        AND u.conversation_id = :conversation_id AND u.response_id IS NOT NULL ORDER BY u.exchange_id LIMIT 1
+), '{AFTER_ALL}') ORDER BY r.exchange_id""")
 _COMPUTED = ("previous_exchange_id", "depth", "is_complete", "logical_items")
-_UPDATE = Statement(
-    update(_requests).where(of_exchange(_requests)).values({name: bindparam(f"new_{name}") for name in _COMPUTED})
-)
+_UPDATE = change_of(_REQUESTS, _COMPUTED)
 
 
 Key = tuple[str, str]

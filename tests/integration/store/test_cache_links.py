@@ -93,7 +93,7 @@ def test_what_is_projected_together_is_compared_as_alone(
     wanted = asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id")
     asked(database, "DELETE FROM p_prompts_v1")
     monkeypatch.setattr(cache_links, "NEAR", 1)  # so that a row before them all is asked for alone
-    monkeypatch.setattr(cache_links, "_NEAR", Statement(cache_links._earlier, "LIMIT 1"))
+    monkeypatch.setattr(cache_links, "_NEAR", Statement(f"{cache_links._BEFORE} LIMIT 1"))
     with Store(database) as store, store.transaction():
         store.projector.project_all([key for number, key in enumerate(keys) if number not in together])
         store.projector.project_all([keys[number] for number in together])
@@ -118,7 +118,7 @@ def test_stored_requests_before_the_first_of_several_new_ones_are_compared_with(
     database: URL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache_links, "NEAR", 1)
-    monkeypatch.setattr(cache_links, "_NEAR", Statement(cache_links._earlier, "LIMIT 1"))
+    monkeypatch.setattr(cache_links, "_NEAR", Statement(f"{cache_links._BEFORE} LIMIT 1"))
     session = Conversations(database).session("run")
     exchanges = [turn(session, [user("why? " * 200)], at_s, 3000, 2944) for at_s in (0, 5, 10, 15)]
     wanted = asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id")

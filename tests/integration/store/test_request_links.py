@@ -263,4 +263,4 @@ def test_a_link_is_sought_by_its_index(database: URL, name: str, index: str) -> 
     values = dict.fromkeys((*RequestRow.__struct_fields__, "of_response", "after"))
     with connected(database) as connection:
         steps = [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {statement.text('sqlite')}", values)]
-    assert steps[0] == f"SEARCH p_requests_v1 USING INDEX p_requests_v1_{index}"
+    assert steps[0] == f"SEARCH r USING INDEX p_requests_v1_{index}"

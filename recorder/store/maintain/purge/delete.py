@@ -24,45 +24,38 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import URL, Text, bindparam, delete, func, insert, select
+from sqlalchemy import URL, insert
 
 from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLostError
+from recorder.projections.rows import TABLES
 from recorder.store.engine import BUSY_TIMEOUT_S, schema_named, writing_of
 from recorder.store.location import database_name, database_url
 from recorder.store.maintain.purge.tombstone import Counts, Tombstone
-from recorder.store.schema import (
-    dead_letters,
-    events,
-    export_cursors,
-    ingest_offsets,
-    sessions,
-    tables_of,
-    tombstones,
-)
+from recorder.store.schema import tombstones
 from recorder.store.search import INDEXES
-from recorder.store.sql import Contains, Statement, constant, has_ended, of_session
+from recorder.store.sql import Statement, columns_of, has_ended
 from recorder.store.write.projector import attempt, of_each
 from recorder.store.write.writer import Store
 
-_EXISTS = Statement(select(sessions.c.session_id).where(of_session(sessions)))
+_OF_SESSION = "WHERE session_id = :session_id"
+_EXISTS = Statement(f"SELECT session_id FROM sessions {_OF_SESSION}")
 _EXCHANGES = Statement(
     f"SELECT exchange_id, recorder_id, {has_ended('x')}, (SELECT hash FROM events AS e "
     "WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id "
     "ORDER BY e.session_id DESC, e.exchange_id DESC, e.pos DESC LIMIT 1) "
-    "FROM exchanges AS x WHERE session_id = :session_id ORDER BY exchange_id"
+    f"FROM exchanges AS x {_OF_SESSION} ORDER BY exchange_id"
 )
-_RECORDERS = Statement(select(ingest_offsets.c.recorder_id))
-_EVENTS = Statement(
-    select(func.count(), func.coalesce(func.sum(func.length(events.c.raw)), constant(0))).where(of_session(events))
-)
+_RECORDERS = Statement("SELECT recorder_id FROM ingest_offsets")
+_EVENTS = Statement(f"SELECT count(*), coalesce(sum(length(raw)), 0) FROM events {_OF_SESSION}")
 _BURY = Statement(insert(tombstones))
 _UNINDEX = of_each("remove_session")
-_DELETES = [
-    Statement(delete(table).where(of_session(table))) for table in (*tables_of.values(), dead_letters, export_cursors)
-]
-_GONE = select(tombstones)
-_GONE_SESSION = Statement(_GONE.where(of_session(tombstones)))
-_NAMING = Statement(_GONE.where(Contains(tombstones.c.counts, bindparam("recorder_id", type_=Text))))
+_DELETES = {
+    name: Statement(f"DELETE FROM {name} {_OF_SESSION}")
+    for name in (*TABLES.values(), "dead_letters", "export_cursors")
+}
+_GONE = f"SELECT {columns_of(tombstones, 't')} FROM tombstones AS t"
+_GONE_SESSION = Statement(f"{_GONE} {_OF_SESSION}")
+_NAMING = Statement(f"{_GONE} WHERE counts LIKE '%' || :recorder_id || '%'")
 
 Ask = Callable[[Statement, Mapping[str, str]], Iterable[Sequence[Any]]]
 """The rows of a statement with values by name."""
@@ -118,7 +111,7 @@ def purge(
         last_hash = next(filter(None, reversed(hashes.values())), None)
         _bury(store, Tombstone(session_id, now_ns, reason, msgspec.json.encode(counts).decode(), last_hash))
         _unindex(store, key)
-        for statement in _DELETES:
+        for statement in _DELETES.values():
             store.run(statement, key)
         store.delete_session(session_id)
     return counts
@@ -181,7 +174,7 @@ def _unindex(store: Store, key: Mapping[str, str]) -> None:
         raise
     except StoreError:
         for index in INDEXES:
-            store.run(_DELETES[list(tables_of).index(index.projection.name)], key)
+            store.run(_DELETES[index.projection.table], key)
         store.projector.reindex()
 
 
