@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import (
-    BigInteger,
     Boolean,
     ColumnClause,
     ColumnElement,
@@ -212,32 +211,20 @@ IS_END = events.c.kind == constant("end")
 """A row of `events` is the end of its exchange. A constant: an index of SQLite is on the rows that have it."""
 
 
-class Contains(ColumnElement[bool]):
-    """The condition that a text or some bytes contain others."""
+class OfEngine(ColumnElement[Any]):
+    """A condition or a value whose SQL differs by engine, as a part of a statement."""
 
-    inherit_cache = False  # its parts are not part of a key; these statements are compiled once anyway
-    type = Boolean()
+    inherit_cache = False  # its text is not part of a key
 
-    def __init__(self, whole: ColumnElement[Any], part: ColumnElement[Any]) -> None:
-        self.whole, self.part = whole, part
-
-
-@compiles(Contains)
-def _contains(element: Contains, compiler: Any, **options: Any) -> str:
-    whole, part = (compiler.process(each, **options) for each in (element.whole, element.part))
-    return FORMS[compiler.dialect.name].contains.format(whole=whole, part=part)
+    def __init__(self, written: Callable[[str], str]) -> None:
+        """`written` is a function of the engine's name."""
+        self.written = written
 
 
-class ServerTime(ColumnElement[int]):
-    """The time by the clock of a server, in nanoseconds since the epoch; NULL in a file, which has no clock."""
-
-    inherit_cache = False
-    type = BigInteger()
-
-
-@compiles(ServerTime)
-def _server_time(_element: ServerTime, compiler: Any, **_options: Any) -> str:
-    return FORMS[compiler.dialect.name].clock_ns
+@compiles(OfEngine)
+def _of_engine(element: OfEngine, compiler: Any, **options: Any) -> str:
+    sql: str = compiler.process(text(element.written(compiler.dialect.name)), **options)
+    return sql
 
 
 def has_ended(exchange: str) -> str:

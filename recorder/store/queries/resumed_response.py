@@ -10,53 +10,42 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, LargeBinary, and_, bindparam, func, or_, select
+from sqlalchemy import Text, bindparam, select, text
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
-from recorder.store.schema import dead_letters, events, exchanges, sessions, tables_of
-from recorder.store.sql import HAS_ENDED, Contains, Statement, constant, of_same_exchange, of_session
+from recorder.projections.rows import TABLES
+from recorder.store.schema import events
+from recorder.store.sql import FORMS, OfEngine, Statement, has_ended
 
 FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
 
 
-def begins(table: Any) -> ColumnElement[bool]:
-    """Return the condition that a row of `events` is one of the first of a response body; a long request may precede
-    it.
+def _begins(engine: str, row: str) -> str:
+    """Return the condition that an event is one of the first of a response body and contains an id; a long request may
+    precede it.
     """
-    head = events.alias("head")
-    head_pos = (
-        select(func.min(head.c.pos))
-        .where(of_same_exchange(head, table))
-        .where(head.c.kind == constant("response"))
-        .correlate(table)
-        .scalar_subquery()
-    )
-    kinds = [constant(kind) for kind in sorted(BODY_KINDS)]
-    return and_(table.c.kind.in_(kinds), table.c.pos > head_pos, table.c.pos <= head_pos + constant(FIRST_EVENTS))
+    head = f"""(SELECT min(head.pos) FROM events AS head
+        WHERE head.session_id = {row}.session_id AND head.exchange_id = {row}.exchange_id AND head.kind = 'response')"""
+    kinds = ", ".join(f"'{kind}'" for kind in sorted(BODY_KINDS))
+    contains = FORMS[engine].contains.format(whole=f"{row}.raw", part=":quoted_id")
+    return f"{row}.kind IN ({kinds}) AND {row}.pos > {head} AND {row}.pos <= {head} + {FIRST_EVENTS} AND {contains}"
 
 
-_first = events.alias("first")
-_says_id = (
-    select(_first.c.pos)
-    .where(of_same_exchange(_first, exchanges))
-    .where(begins(_first), Contains(_first.c.raw, bindparam("quoted_id", type_=LargeBinary)))
-    .correlate(exchanges)
-    .exists()
-)
+def _earlier(engine: str) -> str:
+    """Return the condition on the events of exchanges that have a response.
 
-# First the exchanges, then their events: of all others in the session not one event is read but for the first few.
-_having_it = (
-    select(exchanges.c.exchange_id)
-    .where(of_session(exchanges), exchanges.c.started_ns < bindparam("started_ns"))
-    .where(or_(exchanges.c.resumes_response_id == bindparam("response_id"), _says_id))
-)
-EARLIER_EVENTS = (
-    select(events)
-    .where(of_session(events), events.c.exchange_id.in_(_having_it))
-    .where(events.c.kind.in_([constant("frame"), constant("part")]))
-    .where(or_(events.c.sequence_number.is_(None), events.c.sequence_number <= bindparam("until")))
-    .order_by(events.c.exchange_id, events.c.pos)
-)
+    First the exchanges, then their events: of all others in the session not one event is read but for the first few.
+    """
+    says_id = f"""EXISTS (SELECT 1 FROM events AS f
+        WHERE f.session_id = x.session_id AND f.exchange_id = x.exchange_id AND {_begins(engine, "f")})"""
+    return f"""session_id = :session_id AND kind IN ('frame', 'part')
+    AND (sequence_number IS NULL OR sequence_number <= :until)
+    AND exchange_id IN (SELECT x.exchange_id FROM exchanges AS x
+        WHERE x.session_id = :session_id AND x.started_ns < :started_ns
+        AND (x.resumes_response_id = :response_id OR {says_id}))"""
+
+
+EARLIER_EVENTS = select(events).where(OfEngine(_earlier)).order_by(events.c.exchange_id, events.c.pos)
 
 
 def earlier(exchange: Exchange) -> dict[str, Any] | None:
@@ -94,57 +83,33 @@ def each_number_once(found: Iterable[Event]) -> Iterator[Event]:
 
 # What an exchange resumes stands in the log, whose partitions take a server longer to plan for than to look into. So it
 # is asked first whether a session has an exchange that may resume something; one that could not be folded may.
-_retrieved, _failed = (
-    select(table.c.exchange_id).where(of_session(table)) for table in (tables_of["exchanges"], dead_letters)
-)
-MAY_RESUME = _retrieved.where(tables_of["exchanges"].c.is_retrieval == constant(1)).union_all(_failed)
-RESUMING = (
-    select(exchanges.c.exchange_id)
-    .where(of_session(exchanges), exchanges.c.exchange_id != bindparam("exchange_id"))
-    .where(exchanges.c.resumes_response_id == bindparam("response_id"), exchanges.c.resumes_after.is_not(None))
-    .where(HAS_ENDED)
-)
+MAY_RESUME = Statement(f"""SELECT exchange_id FROM {TABLES["exchanges"]}
+WHERE session_id = :session_id AND is_retrieval = 1
+UNION ALL SELECT exchange_id FROM dead_letters WHERE session_id = :session_id LIMIT 1""")
+RESUMING = Statement(f"""SELECT exchange_id FROM exchanges
+WHERE session_id = :session_id AND exchange_id <> :exchange_id
+    AND resumes_response_id = :response_id AND resumes_after IS NOT NULL AND {has_ended("exchanges")}""")
 """The exchanges that resume a response, and so may have been folded before it."""
 
 RECENT_EXCHANGES = 1_000  # how far back a response id is looked for: a bound instead of an index
 
-_recent = (
-    select(exchanges.c.session_id, exchanges.c.exchange_id)
-    .order_by(exchanges.c.exchange_id.desc())
-    .limit(constant(RECENT_EXCHANGES))
-    .offset(constant(0))
-    .subquery()
-)
-SESSION_OF_RESPONSE = Statement(
-    select(_recent.c.session_id)
-    .join(events, of_same_exchange(events, _recent))
-    .where(begins(events))
-    .where(Contains(events.c.raw, bindparam("quoted_id", type_=LargeBinary)))
-    .order_by(_recent.c.exchange_id.desc()),
-    "LIMIT 1",
-)
+_RECENT = f"(SELECT session_id, exchange_id FROM exchanges ORDER BY exchange_id DESC LIMIT {RECENT_EXCHANGES}) AS r"
+_LAST = "ORDER BY r.exchange_id DESC LIMIT 1"
 
+
+def _of_response(engine: str) -> str:
+    return f"""SELECT r.session_id FROM {_RECENT}
+JOIN events AS e ON e.session_id = r.session_id AND e.exchange_id = r.exchange_id
+WHERE {_begins(engine, "e")} {_LAST}"""
+
+
+SESSION_OF_RESPONSE = Statement(_of_response)
 # Of a response whose id rotates (GitHub Copilot), clients go on with the last one; that stands far from its beginning.
-_exchanges = tables_of["exchanges"]
-SESSION_OF_LAST_RESPONSE = Statement(
-    select(_recent.c.session_id)
-    .join(_exchanges, of_same_exchange(_exchanges, _recent))
-    .where(_exchanges.c.last_response_id == bindparam("response_id"))
-    .order_by(_recent.c.exchange_id.desc()),
-    "LIMIT 1",
-)
-
-_items = tables_of["items"]
-SESSIONS_OF_LINKS = (
-    select(_recent.c.session_id)
-    .distinct()
-    .join(sessions, sessions.c.session_id == _recent.c.session_id)
-    .join(_items, of_same_exchange(_items, _recent))
-    .where(sessions.c.source == bindparam("source"))
-    .where(
-        or_(
-            _items.c.item_id.in_(bindparam("links", expanding=True)),
-            _items.c.call_id.in_(bindparam("links", expanding=True)),
-        )
-    )
-)
+SESSION_OF_LAST_RESPONSE = Statement(f"""SELECT r.session_id FROM {_RECENT}
+JOIN {TABLES["exchanges"]} AS p ON p.session_id = r.session_id AND p.exchange_id = r.exchange_id
+WHERE p.last_response_id = :response_id {_LAST}""")
+SESSIONS_OF_LINKS = text(f"""SELECT DISTINCT r.session_id FROM {_RECENT}
+JOIN sessions AS s ON s.session_id = r.session_id
+JOIN {TABLES["items"]} AS i ON i.session_id = r.session_id AND i.exchange_id = r.exchange_id
+WHERE s.source = :source AND (i.item_id IN :links OR i.call_id IN :links)
+""").bindparams(bindparam("links", type_=Text, expanding=True))

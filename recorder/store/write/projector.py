@@ -80,8 +80,6 @@ _SOURCE = Statement("SELECT source FROM sessions WHERE session_id = :session_id"
 _EVENTS = Statement(f"SELECT {columns_of(events, 'e')} FROM events AS e WHERE {OF_EXCHANGE} ORDER BY pos", is_long=True)
 _EARLIER = Statement(EARLIER_EVENTS)
 
-_MAY_RESUME, _RESUMING = Statement(MAY_RESUME, "LIMIT 1"), Statement(RESUMING)
-
 _DELETES = [Statement(f"DELETE FROM {name} WHERE {OF_EXCHANGE}") for name in (*TABLES.values(), "dead_letters")]
 # In order of their keys: two who write the same results wait for each other in one direction only.
 _KEYS = {name: itemgetter(*(column.name for column in table.primary_key)) for name, table in tables_of.items()}
@@ -360,10 +358,10 @@ def _resuming(rows: Iterable[Any], later: list[Key]) -> Asking:
     """Look for the exchanges that resume the responses of some, and add them to `later`."""
     responses = [row for row in rows if row.response_id is not None]
     sessions_ = sorted({row.session_id for row in responses})
-    answers = yield [(_MAY_RESUME, {"session_id": session_id}) for session_id in sessions_]
+    answers = yield [(MAY_RESUME, {"session_id": session_id}) for session_id in sessions_]
     may_resume = {session_id for session_id, found in zip(sessions_, answers, strict=True) if found}
     responses = [row for row in responses if row.session_id in may_resume]
-    answers = yield [(_RESUMING, {**_ids(key_of(row)), "response_id": row.response_id}) for row in responses]
+    answers = yield [(RESUMING, {**_ids(key_of(row)), "response_id": row.response_id}) for row in responses]
     for row, found in zip(responses, answers, strict=True):
         later += [(row.session_id, str(id)) for (id,) in found]
 

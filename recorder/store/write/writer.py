@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import msgspec
-from sqlalchemy import URL, Connection, Table, bindparam, delete, select, tuple_, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import URL, Connection, Table
 
 from recorder.errors import StoreConflictError, StoreError
 from recorder.model.events import SHARED, Event, Exchange, Session
@@ -31,8 +30,8 @@ from recorder.store.bodies.rows import events_as_they_are
 from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, Writer, schema_of, writing_of
 from recorder.store.location import database_name, database_path, database_url, default_url
 from recorder.store.queries.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
-from recorder.store.schema import events, exchanges, ingest_offsets, sessions
-from recorder.store.sql import RELEASE, ROLLBACK_TO, SAVEPOINT, ServerTime, Statement, Step, of_exchange
+from recorder.store.schema import events, exchanges, sessions
+from recorder.store.sql import FORMS, OF_EXCHANGE, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, columns_of
 from recorder.store.write.projector import Projector
 
 __all__ = ["Store", "database_path", "database_url", "default_url"]
@@ -60,35 +59,30 @@ def _first_id(rows: Sequence[Sequence[Any]]) -> str | None:
     return None
 
 
-_SESSION_NAMED = Statement(
-    select(sessions.c.session_id)
-    .where(sessions.c.name == bindparam("name"), sessions.c.source == bindparam("source"))
-    .order_by(sessions.c.created_ns.desc(), sessions.c.session_id.desc()),
-    "LIMIT 1",
+_SESSION_NAMED = Statement("""SELECT session_id FROM sessions WHERE name = :name AND source = :source
+ORDER BY created_ns DESC, session_id DESC LIMIT 1""")
+_SESSION_OF_EXCHANGE = Statement("SELECT session_id FROM exchanges WHERE exchange_id = :exchange_id")
+_LAST_EVENT = Statement(
+    f"SELECT {columns_of(events, 'e')} FROM events AS e WHERE {OF_EXCHANGE} ORDER BY pos DESC LIMIT 1"
 )
 
-_SESSION_OF_EXCHANGE = Statement(
-    select(exchanges.c.session_id).where(exchanges.c.exchange_id == bindparam("exchange_id"))
-)
 
-_LAST_EVENT = Statement(select(events).where(of_exchange(events)).order_by(events.c.pos.desc()), "LIMIT 1")
+def _set_offset(engine: str) -> str:
+    """Return the statement that sets a place. One never goes back: a commit that was given up may be done late, after
+    what was committed since.
+    """
+    return f"""INSERT INTO ingest_offsets (recorder_id, segment, "offset", seen_ns, host)
+VALUES (:recorder_id, :segment, :offset, {FORMS[engine].clock_ns}, :host)
+ON CONFLICT (recorder_id) DO UPDATE
+SET segment = excluded.segment, "offset" = excluded."offset", seen_ns = excluded.seen_ns, host = excluded.host
+WHERE (excluded.segment, excluded."offset") >= (ingest_offsets.segment, ingest_offsets."offset")"""
 
-_new_offset = insert(ingest_offsets).values(
-    **{name: bindparam(name) for name in ("recorder_id", "segment", "offset", "host")}, seen_ns=ServerTime()
-)
-# A place never goes back. A commit that was given up may be done late, after what was committed since.
-_SET_OFFSET = Statement(
-    _new_offset.on_conflict_do_update(
-        index_elements=[ingest_offsets.c.recorder_id],
-        set_={name: _new_offset.excluded[name] for name in ("segment", "offset", "seen_ns", "host")},
-        where=tuple_(_new_offset.excluded.segment, _new_offset.excluded.offset)
-        >= tuple_(ingest_offsets.c.segment, ingest_offsets.c.offset),
-    )
-)
-_of_recorder = ingest_offsets.c.recorder_id == bindparam("recorder")
-_RENEW = Statement(update(ingest_offsets).where(_of_recorder).values(seen_ns=ServerTime()))
-_OFFSET = Statement(select(ingest_offsets.c.segment, ingest_offsets.c.offset).where(_of_recorder))
-_FORGET = Statement(delete(ingest_offsets).where(_of_recorder))
+
+_SET_OFFSET = Statement(_set_offset)
+_OF_RECORDER = "WHERE recorder_id = :recorder_id"
+_RENEW = Statement(lambda engine: f"UPDATE ingest_offsets SET seen_ns = {FORMS[engine].clock_ns} {_OF_RECORDER}")
+_OFFSET = Statement(f'SELECT segment, "offset" FROM ingest_offsets {_OF_RECORDER}')
+_FORGET = Statement(f"DELETE FROM ingest_offsets {_OF_RECORDER}")
 
 
 class EventAppender:
@@ -288,16 +282,16 @@ class Store:
 
     def renew(self, recorder_id: str) -> None:
         """Write a recorder's sign of life to a server, as `set_offset` does too. For idle moments."""
-        self.run(_RENEW, {"recorder": recorder_id})
+        self.run(_RENEW, {"recorder_id": recorder_id})
 
     def offset(self, recorder_id: str) -> tuple[int, int] | None:
         """Return the segment and offset up to which the journal of a recorder is in the log, or None."""
-        rows = self.ask(_OFFSET, {"recorder": recorder_id})
+        rows = self.ask(_OFFSET, {"recorder_id": recorder_id})
         return next(((segment, offset) for segment, offset in rows), None)
 
     def forget_offset(self, recorder_id: str) -> None:
         """Delete the offset of a recorder whose journal was deleted."""
-        self.run(_FORGET, {"recorder": recorder_id})
+        self.run(_FORGET, {"recorder_id": recorder_id})
 
     def checkpoint(self) -> None:
         """Move what was committed to where it stays, as far as no reader is in the way. For idle moments."""
