@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, bindparam, select
+from sqlalchemy import URL, select, text
 from sqlalchemy.sql import Executable
 
 from recorder.archive.opening import open_alone
@@ -28,22 +28,16 @@ from recorder.model.events import Event
 from recorder.model.ids import BEFORE_ALL
 from recorder.store.engine import AnyRow
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import prices, sessions
+from recorder.store.schema import prices
 
 IDS = 10_000  # of sessions that are in memory at once while both sides are compared: a megabyte
 HOMES = 10_000  # sessions of which it is remembered that they are in an archive: a viewer may run for months
 
 T = TypeVar("T")
 
-_HAS = select(sessions.c.session_id).where(sessions.c.session_id == bindparam("id"))
-_IDS_AFTER = (
-    select(sessions.c.session_id)
-    .where(sessions.c.session_id > bindparam("after"))
-    .order_by(sessions.c.session_id)
-    .limit(IDS)
-)
-_PRICES = select(prices)
-_IDS_BETWEEN = select(sessions.c.session_id).where(sessions.c.session_id.between(bindparam("first"), bindparam("last")))
+_HAS = text("SELECT session_id FROM sessions WHERE session_id = :id")
+_IDS_AFTER = text(f"SELECT session_id FROM sessions WHERE session_id > :after ORDER BY session_id LIMIT {IDS}")
+_IDS_BETWEEN = text("SELECT session_id FROM sessions WHERE session_id BETWEEN :first AND :last")
 
 
 class AttachedReader(LogReader):
@@ -114,7 +108,7 @@ class AttachedReader(LogReader):
         async with self._opening:
             if self._opened is None:
                 self._opened = []
-                own = [tuple(row) for row in await self._log.rows(_PRICES)]
+                own = [tuple(row) for row in await self._log.rows(select(prices))]
                 for url in self._urls:
                     try:
                         self._opened.append(await open_alone(url, own))

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from typing import Any, NamedTuple, Self, TypeVar
 
-from sqlalchemy import URL, CompoundSelect, LargeBinary, Select, func, select, union_all
+from sqlalchemy import URL, CompoundSelect, Select, func, select, union_all
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler, SQLiteDialect
 from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 from sqlalchemy.sql import Executable
@@ -39,12 +39,6 @@ from recorder.store.search import INDEXES, Indexed, SearchIndex
 
 class DuckdbCompiler(SQLiteCompiler):
     """The compiler of statements."""
-
-    def visit_length_func(self, function: Any, **options: Any) -> str:
-        """Write the length of bytes, which is another function than that of a text."""
-        [argument] = function.clauses
-        name = "octet_length" if isinstance(argument.type, LargeBinary) else "length"
-        return f"{name}{self.function_argspec(function, **options)}"
 
     def visit_empty_set_expr(self, element_types: Any, **options: Any) -> str:
         """Write the list of an `IN` that is empty: a NULL has the type of whatever it is compared with."""

@@ -12,13 +12,12 @@ import logging
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from sqlalchemy import URL, bindparam, delete, select
+from sqlalchemy import URL
 
 from recorder.archive.place import database_name, database_url, is_archive
 from recorder.errors import RecorderError, UsageError
 from recorder.store.location import is_same_database
 from recorder.store.maintain.upkeep import opened
-from recorder.store.schema import archives
 from recorder.store.sql import ATTACHED_ARCHIVES, Statement
 
 if TYPE_CHECKING:
@@ -29,9 +28,9 @@ _log = logging.getLogger(__name__)
 _PASSWORDS = ("password", "sslpassword")  # as libpq names them; the second is that of a key
 
 _ATTACHED = Statement(ATTACHED_ARCHIVES)
-_OF_URL = Statement(select(archives.c.url).where(archives.c.url == bindparam("url")))
+_OF_URL = Statement("SELECT url FROM archives WHERE url = :url")
 _ATTACH = Statement("INSERT INTO archives (url, attached_ns) VALUES (:url, :attached_ns) ON CONFLICT DO NOTHING")
-_DETACH = Statement(delete(archives).where(archives.c.url == bindparam("url")))
+_DETACH = Statement("DELETE FROM archives WHERE url = :url")
 
 
 def archives_of(log: URL) -> list[URL]:

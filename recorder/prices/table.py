@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
-from sqlalchemy import URL, bindparam, delete, insert, select
+from sqlalchemy import URL, insert, select
 
 from recorder.errors import RecorderError, UsageError
 from recorder.model.prices import KEY, SUBSCRIPTIONS, PriceRow
@@ -24,16 +24,16 @@ from recorder.prices.genai import LIST, Models
 from recorder.prices.own_file import OwnPrices
 from recorder.prices.schedule import Changes, changes
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import exchanges, prices
+from recorder.store.schema import prices
 from recorder.store.sql import Statement
 from recorder.store.write.writer import Store
 from recorder.wire.upstreams import UPSTREAMS
 
-_UPSTREAMS = Statement(select(exchanges.c.provider).union(select(prices.c.provider)))
+_UPSTREAMS = Statement("SELECT provider FROM exchanges UNION SELECT provider FROM prices")
 _ROWS = select(prices).order_by(*prices.primary_key.columns)
 _ALL = Statement(_ROWS)
 _ADD = Statement(insert(prices))
-_DELETE = Statement(delete(prices).where(*(prices.c[name] == bindparam(f"key_{name}") for name in KEY)))
+_DELETE = Statement(f"DELETE FROM prices WHERE {' AND '.join(f'{name} = :{name}' for name in KEY)}")
 
 
 class UpdateReport(msgspec.Struct, frozen=True):
@@ -144,6 +144,6 @@ def _rows(store: Store) -> list[PriceRow]:
 
 def _write(store: Store, changed: Changes) -> None:
     if changed.deleted:
-        store.run(_DELETE, [{f"key_{name}": getattr(row, name) for name in KEY} for row in changed.deleted])
+        store.run(_DELETE, [msgspec.structs.asdict(row) for row in changed.deleted])
     if changed.added:
         store.run(_ADD, [msgspec.structs.asdict(row) for row in changed.added])

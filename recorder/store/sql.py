@@ -18,6 +18,7 @@ from sqlalchemy import (
     ColumnElement,
     FromClause,
     Row,
+    TextClause,
     and_,
     bindparam,
     exists,
@@ -29,7 +30,8 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ClauseElement
 
-from recorder.store.schema import archives, events, prices
+from recorder.model.events import BODY_KINDS
+from recorder.store.schema import ID, archives, events, prices
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -186,6 +188,16 @@ def columns_of(table: FromClause, alias: str) -> str:
     return ", ".join(f"{alias}.{column.name}" for column in table.c)
 
 
+def size_of(column: str, engine: str) -> str:
+    """Return the length of bytes in the SQL of an engine, or of DuckDB."""
+    return f"{'octet_length' if engine == 'duckdb' else 'length'}({column})"
+
+
+def of_named(sql: str) -> TextClause:
+    """Return a statement whose value `session_ids` is a list of ids."""
+    return text(sql).bindparams(bindparam("session_ids", type_=ID, expanding=True))
+
+
 def change_of(table: str, names: Iterable[str]) -> Statement:
     """Return the update of columns of the rows of an exchange, whose values are given as `new_` and their names."""
     values = ", ".join(f"{name} = :new_{name}" for name in names)
@@ -244,6 +256,10 @@ ENDED_EXCHANGES = Statement(
     "SELECT exchange_id FROM events WHERE session_id = :session_id AND kind = 'end' ORDER BY exchange_id"
 )
 """The ids of a session's exchanges that have ended."""
+
+_KINDS = ", ".join(f"'{kind}'" for kind in sorted(BODY_KINDS))
+IS_OF_BODY = f"kind IN ({_KINDS})"
+"""An event, whose name may stand before this with a dot, has bytes of the decoded body of a response."""
 
 HAS_PRICES = select(exists(select(prices.c.provider)))
 """Whether there is any price: without one, no cost is known."""

@@ -22,7 +22,7 @@ from contextlib import aclosing
 from typing import Any
 
 import msgspec
-from sqlalchemy import URL, BigInteger, bindparam, func, select, text
+from sqlalchemy import URL, func, select, text
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
 from recorder.model.events import Event, Exchange, Session
@@ -30,10 +30,10 @@ from recorder.store.async_engine import AsyncEngine
 from recorder.store.maintain.purge.delete import bury
 from recorder.store.maintain.purge.tombstone import Tombstone
 from recorder.store.maintain.verify.chain import ChainVerifier, LogFinding
-from recorder.store.queries.outlines import of_last_event
+from recorder.store.queries.outlines import LAST_POS, of_last_event
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions, tombstones
-from recorder.store.sql import FORMS, HAS_ENDED, of_exchange, of_session, struct_of
+from recorder.store.sql import FORMS, OF_EXCHANGE, columns_of, has_ended, of_session, struct_of
 from recorder.store.write.writer import Store
 
 PAGE_ROWS = 2_000
@@ -61,26 +61,11 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 _SESSION = select(sessions).where(of_session(sessions))
-_SESSION_IDS = select(sessions.c.session_id).order_by(sessions.c.session_id)
-_EXTENTS = (
-    select(
-        *exchanges.c,
-        func.coalesce(of_last_event("pos"), -1).label("last_pos"),
-        of_last_event("hash").label("last_hash"),
-        HAS_ENDED.label("has_ended"),
-    )
-    .where(of_session(exchanges))
-    .order_by(exchanges.c.exchange_id)
-)
-_EVENTS = (
-    select(events)
-    .where(of_exchange(events), events.c.pos > bindparam("after", type_=BigInteger))
-    .order_by(events.c.pos)
-    .limit(bindparam("limit", type_=BigInteger))
-)
-_COUNT = select(func.count()).select_from(exchanges)
-_PURGED = select(tombstones).order_by(tombstones.c.session_id)
-_OFFSETS = select(ingest_offsets)
+_EXTENTS = text(f"""SELECT {columns_of(exchanges, "x")}, {LAST_POS} AS last_pos, {of_last_event("hash")} AS last_hash,
+    {has_ended("x")} AS has_ended
+FROM exchanges AS x WHERE x.session_id = :session_id ORDER BY x.exchange_id""")
+_EVENTS = text(f"""SELECT {columns_of(events, "e")} FROM events AS e
+WHERE {OF_EXCHANGE} AND pos > :after ORDER BY pos LIMIT :limit""")
 
 
 class BulkReader(LogReader):
@@ -98,21 +83,25 @@ class BulkReader(LogReader):
 
     async def offsets(self) -> dict[str, tuple[int, int]]:
         """Return the segment and offset up to which each journal is ingested, by recorder."""
-        return {row.recorder_id: (row.segment, row.offset) for row in await self.rows(_OFFSETS)}
+        return {row.recorder_id: (row.segment, row.offset) for row in await self.rows(select(ingest_offsets))}
 
     async def tombstones(self) -> list[Tombstone]:
         """Return the tombstones of all purged sessions."""
-        return [struct_of(Tombstone, row) for row in await self.rows(_PURGED)]
+        rows = await self.rows(select(tombstones).order_by(tombstones.c.session_id))
+        return [struct_of(Tombstone, row) for row in rows]
 
     async def count(self, session_ids: Collection[str] | None = None) -> int:
         """Return the number of exchanges, in all sessions or in some."""
-        some = _COUNT if session_ids is None else _COUNT.where(exchanges.c.session_id.in_(session_ids))
+        some = select(func.count()).select_from(exchanges)
+        if session_ids is not None:
+            some = some.where(exchanges.c.session_id.in_(session_ids))
         [(count,)] = await self.rows(some)
         return int(count)
 
     async def session_ids(self) -> list[str]:
         """Return the ids of all sessions in order, which is that of their beginning."""
-        return [row.session_id for row in await self.rows(_SESSION_IDS)]
+        rows = await self.rows(text("SELECT session_id FROM sessions ORDER BY session_id"))
+        return [row.session_id for row in rows]
 
     async def session(self, session_id: str) -> Session | None:
         """Return a session; None if it does not exist."""

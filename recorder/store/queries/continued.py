@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import text
 
 from recorder.model.facts import Links
 from recorder.model.text import storable
+from recorder.projections.rows import TABLES
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import tables_of
-from recorder.store.sql import of_session
 
-_requests = tables_of["requests"]
-_of_session = select(_requests.c.exchange_id).where(of_session(_requests))
 # The exchanges that links may lead to, by `Links`; those that only retrieved a response included.
-_CONTINUED = _of_session.where(_requests.c.response_id == bindparam("response_id")).union(
-    _of_session.where(_requests.c.conversation_id == bindparam("conversation_id"))
-)
+_CONTINUED = text(f"""SELECT exchange_id FROM {TABLES["requests"]}
+WHERE session_id = :session_id AND (response_id = :response_id OR conversation_id = :conversation_id)
+ORDER BY exchange_id""")
 
 
 async def continued(log: LogReader, session_id: str, links: Links) -> list[str]:

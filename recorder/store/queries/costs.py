@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import TextClause, bindparam, text
+from sqlalchemy import TextClause, text
 
 from recorder.model.prices import usd
 from recorder.projections.rows import TABLES
@@ -24,8 +24,7 @@ from recorder.projections.views.cost import COSTS
 from recorder.projections.views.parts import same_exchange
 from recorder.projections.views.view import written
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import sessions
-from recorder.store.sql import HAS_PRICES
+from recorder.store.sql import HAS_PRICES, of_named
 
 _MODELS = text(
     f"""SELECT provider, model FROM usage WHERE model IS NOT NULL
@@ -93,9 +92,8 @@ def _source(engine: str) -> str:
 
 
 def _named(statement: str) -> TextClause:
-    ids = bindparam("session_ids", type_=sessions.c.session_id.type, expanding=True)
     parts = [f"{part} AS (SELECT * FROM {name} WHERE session_id IN :session_ids)" for name, part in _READ.items()]
-    return text(f"WITH {', '.join(parts)} {statement}").bindparams(ids)
+    return of_named(f"WITH {', '.join(parts)} {statement}")
 
 
 @cache

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import msgspec
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, select, text
 
-from recorder.model.events import BODY_KINDS, Event
+from recorder.model.events import Event
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events
-from recorder.store.sql import of_exchange
+from recorder.store.sql import IS_OF_BODY, OF_EXCHANGE, of_exchange
 
-_of_pos = (of_exchange(events), events.c.pos == bindparam("pos"))
-_EVENT = select(events).where(*_of_pos)
-_HASH = select(events.c.hash).where(*_of_pos)
-_BODY_BEFORE = select(func.coalesce(func.sum(func.length(events.c.raw)), 0)).where(
-    of_exchange(events), events.c.pos < bindparam("pos"), events.c.kind.in_(sorted(BODY_KINDS))
-)
+_EVENT = select(events).where(of_exchange(events), events.c.pos == bindparam("pos"))
+_BEFORE = text(f"""SELECT (SELECT hash FROM events WHERE {OF_EXCHANGE} AND pos = :pos - 1) AS previous,
+    (SELECT coalesce(sum(length(raw)), 0) FROM events
+    WHERE {OF_EXCHANGE} AND pos < :pos AND {IS_OF_BODY}) AS size""")
 
 
 class EventPlace(msgspec.Struct, frozen=True):
@@ -32,6 +30,5 @@ async def event_place(log: LogReader, session_id: str, exchange_id: str, pos: in
     rows = await log.rows(_EVENT, **key, pos=pos)
     if not rows:
         return None
-    before = await log.rows(_HASH, **key, pos=pos - 1)
-    [(offset,)] = await log.rows(_BODY_BEFORE, **key, pos=pos)
-    return EventPlace(await log.event_of(rows[0]), before[0].hash if before else None, int(offset))
+    [before] = await log.rows(_BEFORE, **key, pos=pos)
+    return EventPlace(await log.event_of(rows[0]), before.previous, int(before.size))

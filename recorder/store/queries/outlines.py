@@ -3,45 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, func, or_, select
+from sqlalchemy import bindparam, text
 
 from recorder.model.ids import first_id
+from recorder.projections.rows import TABLES
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import events, exchanges, sessions, tables_of
-from recorder.store.sql import HAS_ENDED, constant, of_same_exchange, of_session, struct_of
+from recorder.store.schema import ID
+from recorder.store.sql import has_ended, structs_of
 
 BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours
 LATE_S = 120  # how much later than its request an exchange may appear in the log: a long upload, a busy database
 
-_event = events.alias("event")
-_projected = tables_of["exchanges"]
-
 
 # A part of an exchange, and not a join: in a file `events` is a view of two tables, and SQLite would go through all of
 # it for an outer join.
-def of_last_event(name: str) -> Any:
-    """Return a column of the last event of an exchange."""
-    last = select(_event.c[name]).where(of_same_exchange(_event, exchanges)).order_by(_event.c.pos.desc())
-    return last.limit(constant(1)).correlate(exchanges).scalar_subquery()
+def of_last_event(name: str) -> str:
+    """Return a column of the last event of an exchange, `exchanges AS x`; NULL if there is none."""
+    return f"""(SELECT last.{name} FROM events AS last
+    WHERE last.session_id = x.session_id AND last.exchange_id = x.exchange_id ORDER BY last.pos DESC LIMIT 1)"""
 
 
-EVENTS = func.coalesce(of_last_event("pos") + 1, 0).label("events")
-
-_OUTLINES = (
-    select(
-        exchanges.c.exchange_id,
-        EVENTS,
-        func.coalesce(of_last_event("t_ns"), 0).label("duration_ns"),
-        HAS_ENDED.label("has_ended"),
-        _projected.c.status,
-        _projected.c.purpose,
-    )
-    .join_from(exchanges, _projected, of_same_exchange(_projected, exchanges), isouter=True)
-    .where(of_session(exchanges))
-)
+LAST_POS = f"coalesce({of_last_event('pos')}, -1)"
+_OUTLINES = text(f"""SELECT x.exchange_id, {LAST_POS} + 1 AS events,
+    coalesce({of_last_event("t_ns")}, 0) AS duration_ns, {has_ended("x")} AS has_ended, p.status, p.purpose
+FROM exchanges AS x
+LEFT JOIN {TABLES["exchanges"]} AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
+WHERE x.session_id = :session_id""")
 
 
 class Outline(msgspec.Struct, frozen=True):
@@ -58,10 +47,7 @@ class Outline(msgspec.Struct, frozen=True):
 async def outlines(log: LogReader, session_id: str) -> list[Outline]:
     """Return how far each exchange of a session has come, in no order."""
     rows = await log.rows(_OUTLINES, session_id=session_id)
-    return [
-        Outline(row.exchange_id, row.events, row.duration_ns, bool(row.has_ended), row.status, row.purpose)
-        for row in rows
-    ]
+    return structs_of(Outline, rows)
 
 
 async def spans(log: LogReader, session_id: str) -> dict[str, int]:
@@ -84,25 +70,10 @@ class ExchangeProgress(msgspec.Struct, frozen=True):
     ended: bool
 
 
-_PROGRESS = (
-    select(
-        exchanges.c.session_id,
-        exchanges.c.exchange_id,
-        sessions.c.name.label("session_name"),
-        sessions.c.origin,
-        func.coalesce(of_last_event("pos"), -1).label("last_pos"),
-        HAS_ENDED.label("ended"),
-    )
-    .join_from(exchanges, sessions, exchanges.c.session_id == sessions.c.session_id)
-    .where(
-        or_(
-            exchanges.c.exchange_id >= bindparam("since"),
-            exchanges.c.exchange_id.in_(bindparam("others", expanding=True)),
-        )
-    )
-    .order_by(exchanges.c.exchange_id)
-)
-_PROGRESS_OF_SESSION = _PROGRESS.where(of_session(exchanges))
+_PROGRESS = f"""SELECT x.session_id, x.exchange_id, s.name AS session_name, s.origin, {LAST_POS} AS last_pos,
+    {has_ended("x")} AS ended
+FROM exchanges AS x JOIN sessions AS s ON s.session_id = x.session_id
+WHERE (x.exchange_id >= :since OR x.exchange_id IN :others)"""
 
 
 def id_ago(now_ns: int, ago_s: int) -> str:
@@ -116,9 +87,8 @@ async def progress(
     """Return how far exchanges have come whose id is `since` or later, and some `others`, in order of their ids: of one
     session, or of all.
     """
-    asked = {"since": since, "others": list(others)}
-    if session_id is None:
-        rows = await log.rows(_PROGRESS, **asked)
-    else:
-        rows = await log.rows(_PROGRESS_OF_SESSION, session_id=session_id, **asked)
-    return [struct_of(ExchangeProgress, row) for row in rows]
+    of_one = {} if session_id is None else {"session_id": session_id}
+    sql = f"{_PROGRESS} {'AND x.session_id = :session_id' if of_one else ''} ORDER BY x.exchange_id"
+    statement = text(sql).bindparams(bindparam("others", type_=ID, expanding=True))
+    rows = await log.rows(statement, since=since, others=list(others), **of_one)
+    return structs_of(ExchangeProgress, rows)

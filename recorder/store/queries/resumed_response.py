@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import Text, bindparam, select, text
 
-from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.model.events import Event, Exchange
 from recorder.projections.rows import TABLES
 from recorder.store.schema import events
-from recorder.store.sql import FORMS, OfEngine, Statement, has_ended
+from recorder.store.sql import FORMS, IS_OF_BODY, OfEngine, Statement, has_ended
 
 FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
 
@@ -26,9 +26,8 @@ def _begins(engine: str, row: str) -> str:
     """
     head = f"""(SELECT min(head.pos) FROM events AS head
         WHERE head.session_id = {row}.session_id AND head.exchange_id = {row}.exchange_id AND head.kind = 'response')"""
-    kinds = ", ".join(f"'{kind}'" for kind in sorted(BODY_KINDS))
     contains = FORMS[engine].contains.format(whole=f"{row}.raw", part=":quoted_id")
-    return f"{row}.kind IN ({kinds}) AND {row}.pos > {head} AND {row}.pos <= {head} + {FIRST_EVENTS} AND {contains}"
+    return f"{row}.{IS_OF_BODY} AND {row}.pos > {head} AND {row}.pos <= {head} + {FIRST_EVENTS} AND {contains}"
 
 
 def _earlier(engine: str) -> str:

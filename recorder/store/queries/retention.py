@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import msgspec
-from sqlalchemy import Select, func, select, text
+from sqlalchemy import TextClause, text
 
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import events, exchanges, sessions
-from recorder.store.sql import has_ended, struct_of
-
-AnySelect = Select[*tuple[Any, ...]]
+from recorder.store.sql import has_ended, of_named, size_of, struct_of
 
 
 class SessionSize(msgspec.Struct, frozen=True):
@@ -36,7 +32,7 @@ class RetentionPolicy(msgspec.Struct, frozen=True):
 
 async def holdings(log: LogReader, session_ids: Collection[str] | None = None) -> list[SessionSize]:
     """Return the sizes of some sessions, or of all: the least recently used first."""
-    return [struct_of(SessionSize, row) for row in await log.rows(_session_sizes(session_ids))]
+    return [struct_of(SessionSize, row) for row in await log.rows(_session_sizes(log.engine, session_ids))]
 
 
 async def recorders_of_open(log: LogReader) -> dict[str, set[str]]:
@@ -47,40 +43,21 @@ async def recorders_of_open(log: LogReader) -> dict[str, set[str]]:
     return recorders
 
 
-def _session_sizes(session_ids: Collection[str] | None) -> AnySelect:
-    of_exchanges = select(
-        exchanges.c.session_id,
-        func.count().label("exchanges"),
-        func.max(exchanges.c.started_ns).label("used_ns"),
-    ).group_by(exchanges.c.session_id)
-    of_events = select(
-        events.c.session_id, func.count().label("events"), func.sum(func.length(events.c.raw)).label("bytes")
-    ).group_by(events.c.session_id)
-    if session_ids is not None:
-        of_exchanges = of_exchanges.where(exchanges.c.session_id.in_(session_ids))
-        of_events = of_events.where(events.c.session_id.in_(session_ids))
-    of_exchanges_, of_events_ = of_exchanges.subquery(), of_events.subquery()
-    used_ns = func.coalesce(of_exchanges_.c.used_ns, sessions.c.created_ns).label("used_ns")
-    sums = (of_exchanges_.c.exchanges, of_events_.c.events, of_events_.c.bytes)
-    counts = [func.coalesce(each, 0).label(each.name) for each in sums]
-    statement = (
-        select(
-            sessions.c.session_id,
-            sessions.c.name,
-            used_ns,
-            *counts,
-        )
-        .join_from(sessions, of_exchanges_, of_exchanges_.c.session_id == sessions.c.session_id, isouter=True)
-        .join(of_events_, of_events_.c.session_id == sessions.c.session_id, isouter=True)
-        .order_by(used_ns, sessions.c.session_id)
-    )
-    return statement if session_ids is None else statement.where(sessions.c.session_id.in_(session_ids))
+def _session_sizes(engine: str, session_ids: Collection[str] | None) -> TextClause:
+    which = "" if session_ids is None else "WHERE session_id IN :session_ids"
+    sql = f"""SELECT s.session_id, s.name, coalesce(x.used_ns, s.created_ns) AS used_ns,
+    coalesce(x.exchanges, 0) AS exchanges, coalesce(e.events, 0) AS events, coalesce(e.bytes, 0) AS bytes
+FROM (SELECT session_id, name, created_ns FROM sessions {which}) AS s
+LEFT JOIN (SELECT session_id, count(*) AS exchanges, max(started_ns) AS used_ns
+    FROM exchanges {which} GROUP BY session_id) AS x ON x.session_id = s.session_id
+LEFT JOIN (SELECT session_id, count(*) AS events, sum({size_of("raw", engine)}) AS bytes
+    FROM events {which} GROUP BY session_id) AS e ON e.session_id = s.session_id
+ORDER BY 3, s.session_id"""
+    return of_named(sql).bindparams(session_ids=list(session_ids)) if session_ids is not None else text(sql)
 
 
-# Sessions with an exchange that has not ended, and the recorders that were recording it.
-_OPEN: AnySelect = (
-    select(exchanges.c.session_id, exchanges.c.recorder_id).where(text(f"NOT {has_ended('exchanges')}")).distinct()
-)
+_OPEN = text(f"SELECT DISTINCT session_id, recorder_id FROM exchanges WHERE NOT {has_ended('exchanges')}")
+"""Sessions with an exchange that has not ended, and the recorders that were recording it."""
 
 
 def expired(sizes: Sequence[SessionSize], limits: RetentionPolicy, spared: Collection[str] = ()) -> list[SessionSize]:

@@ -9,22 +9,20 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import case, column, func, select, table
+from sqlalchemy import select, text
 
-from recorder.model.events import BODY_KINDS, Session
+from recorder.model.events import Session
 from recorder.program import load
+from recorder.projections.rows import TABLES
 from recorder.store.engine import ReadConnection
 from recorder.store.queries.listing import OPEN, UNKNOWN, Listing, ListPlace, SessionFilter, place_of
-from recorder.store.queries.outlines import EVENTS, of_last_event
+from recorder.store.queries.outlines import LAST_POS, of_last_event
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import events, exchanges, sessions, tables_of
-from recorder.store.sql import HAS_PRICES, constant, of_same_exchange, struct_of
-
-if TYPE_CHECKING:
-    pass
+from recorder.store.schema import sessions
+from recorder.store.sql import HAS_PRICES, IS_OF_BODY, of_named, size_of, struct_of
 
 NAMED = 1_000  # sessions at most that a question names: each is a value, of which SQLite takes 32,766
 
@@ -70,7 +68,7 @@ _PROJECTED = _FIELDS[_FIELDS.index("title") : _FIELDS.index("cost_usd")]
 _LISTS = ("models", "tools")  # of which the view makes one text
 
 _SEPARATOR = ", "
-_summary = table("session_summary", column("session_id", sessions.c.session_id.type), *map(column, _PROJECTED))
+_SUMMARY = f"SELECT session_id, {', '.join(_PROJECTED)} FROM session_summary"
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -83,37 +81,18 @@ class _End(msgspec.Struct, frozen=True):
 
 _end_of = msgspec.json.Decoder(_End).decode
 
-_event = events.alias("event")
-_projected = tables_of["exchanges"]
 
-
-_ending = (
-    select(_event.c.raw)
-    .where(of_same_exchange(_event, exchanges), _event.c.kind == constant("end"))
-    .correlate(exchanges)
-    .scalar_subquery()
-)
-_open_bytes = (
-    select(func.coalesce(func.sum(func.length(_event.c.raw)), 0))
-    .where(of_same_exchange(_event, exchanges), _event.c.kind.in_(sorted(BODY_KINDS)))
-    .correlate(exchanges)
-    .scalar_subquery()
-)
-_LINES = (
-    select(
-        exchanges.c.session_id,
-        exchanges.c.started_ns,
-        exchanges.c.api,
-        exchanges.c.client,
-        EVENTS,
-        (exchanges.c.started_ns + func.coalesce(of_last_event("t_ns"), 0)).label("ended_ns"),
-        _ending.label("ending"),
-        case((_ending.is_(None), _open_bytes), else_=0).label("open_bytes"),
-        _projected.c.purpose,
-    )
-    .join_from(exchanges, _projected, of_same_exchange(_projected, exchanges), isouter=True)
-    .order_by(exchanges.c.session_id, exchanges.c.started_ns, exchanges.c.exchange_id)
-)
+def _lines_sql(engine: str, which: str) -> str:
+    """Return the select of the exchanges that a condition is true of."""
+    of_event = "FROM events AS e WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id AND"
+    ending = f"(SELECT e.raw {of_event} e.kind = 'end')"
+    open_bytes = f"(SELECT coalesce(sum({size_of('e.raw', engine)}), 0) {of_event} e.{IS_OF_BODY})"
+    return f"""SELECT x.session_id, x.started_ns, x.api, x.client, {LAST_POS} + 1 AS events,
+    x.started_ns + coalesce({of_last_event("t_ns")}, 0) AS ended_ns, {ending} AS ending,
+    CASE WHEN {ending} IS NULL THEN {open_bytes} ELSE 0 END AS open_bytes, p.purpose
+FROM exchanges AS x
+LEFT JOIN {TABLES["exchanges"]} AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
+{which} ORDER BY x.session_id, x.started_ns, x.exchange_id"""
 
 
 class SessionPage(NamedTuple):
@@ -190,7 +169,7 @@ async def _lines_of(
     async with log.transaction() as connection:
         found = await listing.read(connection)
         ids = [row.session_id for row in found]
-        sums, projected = await _sums(connection, ids, is_all=listing.is_all)
+        sums, projected = await _sums(connection, ids, log.engine, is_all=listing.is_all)
         await _add_costs(connection, ids, projected, log.engine)
     lines = []
     for row in found:
@@ -205,24 +184,27 @@ _Columns = dict[str, dict[str, Any]]
 """The columns of sessions, by their ids."""
 
 
-async def _sums(connection: ReadConnection, ids: Sequence[str], *, is_all: bool) -> tuple[_Columns, _Columns]:
+async def _sums(
+    connection: ReadConnection, ids: Sequence[str], engine: str, *, is_all: bool
+) -> tuple[_Columns, _Columns]:
     """Return the sums over the exchanges of sessions, and what the projections have of these.
 
     A view is summed up for all sessions, unless the statement itself names those that it is about.
     """
-    statements = [(_LINES, select(_summary))]
+    of_exchanges, of_projections = text(_lines_sql(engine, "")), text(_SUMMARY)
+    parts: list[Sequence[str]] = [()]
     if not is_all or len(ids) <= NAMED:
-        statements = []
-        for part in _parts(ids):
-            named = select(_summary).where(_summary.c.session_id.in_(part))
-            statements.append((_LINES.where(exchanges.c.session_id.in_(part)), named))
+        of_exchanges = of_named(_lines_sql(engine, "WHERE x.session_id IN :session_ids"))
+        of_projections = of_named(f"{_SUMMARY} WHERE session_id IN :session_ids")
+        parts = _parts(ids)
     sums: _Columns = {}
     projected: _Columns = {}
-    for of_exchanges, of_projections in statements:
-        lines = (await connection.execute(of_exchanges)).all()
+    for part in parts:
+        named = {"session_ids": part} if part else {}
+        lines = (await connection.execute(of_exchanges, named)).all()
         for session_id, group in groupby(lines, operator.attrgetter("session_id")):
             sums[session_id] = _sum(list(group))
-        for row in (await connection.execute(of_projections)).all():
+        for row in (await connection.execute(of_projections, named)).all():
             projected[row.session_id] = _read(row._mapping)
     return sums, projected
 

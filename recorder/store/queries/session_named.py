@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, bindparam, func, select
+from sqlalchemy import Select, select, text
 
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import LATEST, PROBE, Exchange, Session
@@ -16,30 +16,20 @@ from recorder.store.maintain.purge.tombstone import ARCHIVED, Tombstone
 from recorder.store.queries.listing import LAST_ID, NEWEST_FIRST, Listing, SessionFilter, place_of
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import exchanges, sessions, tombstones
-from recorder.store.sql import of_session, struct_of
+from recorder.store.sql import columns_of, of_session, struct_of
 
 CANDIDATES = 5
 
 _SESSION = select(sessions).where(of_session(sessions))
-_NAMED = select(sessions.c.session_id).where(sessions.c.name == bindparam("name"))
+_NAMED = text("SELECT session_id FROM sessions WHERE name = :name")
 
 _NUMBER = re.compile("[1-9][0-9]{0,8}")  # of an exchange in its session
-_numbers = (
-    select(
-        exchanges.c.exchange_id,
-        func.row_number().over(order_by=(exchanges.c.started_ns, exchanges.c.exchange_id)).label("number"),
-    )
-    .where(of_session(exchanges))
-    .subquery()
-)
-_numbered = (
-    select(exchanges, _numbers.c.number)
-    .join_from(_numbers, exchanges, _numbers.c.exchange_id == exchanges.c.exchange_id)
-    .where(of_session(exchanges))
-    .order_by(_numbers.c.number)
-)
-_OF_NUMBER = _numbered.where(_numbers.c.number == bindparam("number"))
-_OF_IDS = _numbered.where(exchanges.c.exchange_id.between(bindparam("first"), bindparam("last")))
+_NUMBERED = f"""SELECT {columns_of(exchanges, "x")}, n.number FROM exchanges AS x
+JOIN (SELECT exchange_id, row_number() OVER (ORDER BY started_ns, exchange_id) AS number
+    FROM exchanges WHERE session_id = :session_id) AS n ON n.exchange_id = x.exchange_id
+WHERE x.session_id = :session_id"""
+_OF_NUMBER = text(f"{_NUMBERED} AND n.number = :number")
+_OF_IDS = text(f"{_NUMBERED} AND x.exchange_id BETWEEN :first AND :last ORDER BY n.number")
 
 
 async def session_named(log: LogReader, ref: str) -> Session:

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import text
 
 from recorder.errors import RecorderError, StoreError, UsageError
 from recorder.model.events import Event, Exchange, Kind, Session
@@ -19,6 +19,7 @@ from recorder.projections.connection import ConnectionCounter, ConnectionSummary
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.rows import (
     PROJECTIONS,
+    TABLES,
     AnomalyRow,
     ExchangeRow,
     ItemRow,
@@ -32,21 +33,14 @@ from recorder.store.queries.costs import CostSum, ExchangeCost, exchange_costs, 
 from recorder.store.queries.outlines import spans as spans_of
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, each_number_once, earlier
-from recorder.store.schema import tables_of
-from recorder.store.sql import constant, of_session
 
 Numbered = Sequence[tuple[int, Exchange]]
 
 CallKeys = Mapping[tuple[str, int], str]
 """The keys of calls in the log that are not their ids, by exchange and item (`recorder.store.write.call_keys`)."""
 
-_items = tables_of["items"]
-_KEYS = select(_items.c.exchange_id, _items.c.item, _items.c.call_key).where(
-    of_session(_items),
-    _items.c.kind == constant("tool_call"),
-    _items.c.call_key.is_distinct_from(_items.c.call_id),
-)
-_KEYS_OF_ONE = _KEYS.where(_items.c.exchange_id == bindparam("exchange_id"))
+_KEYS = f"""SELECT exchange_id, item, call_key FROM {TABLES["items"]}
+WHERE session_id = :session_id AND kind = 'tool_call' AND call_key IS DISTINCT FROM call_id"""
 
 REQUEST_KINDS: tuple[Kind, ...] = ("request", "response", "end")  # a request is over when one of the others comes
 
@@ -229,7 +223,8 @@ async def earlier_events(log: LogReader, exchange: Exchange) -> list[Event]:
 async def call_keys(log: LogReader, session_id: str, exchange_id: str | None = None) -> CallKeys:
     """Return the keys of the calls of a session, or of one exchange: to fold events again does not find them."""
     one = {} if exchange_id is None else {"exchange_id": exchange_id}
-    rows = await log.rows(_KEYS_OF_ONE if one else _KEYS, session_id=session_id, **one)
+    sql = f"{_KEYS} AND exchange_id = :exchange_id" if one else _KEYS
+    rows = await log.rows(text(sql), session_id=session_id, **one)
     return {(row.exchange_id, row.item): row.call_key for row in rows}
 
 
