@@ -11,20 +11,18 @@ import datetime
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Context, Decimal, localcontext
-from functools import cache
 from itertools import chain
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import Select, and_, case, column, func, literal_column, select, table, text
+from sqlalchemy import TextClause, text
 
 from recorder.model.facts import Usage
-from recorder.projections.rows import SHARES
-from recorder.projections.views.parts import COUNTED, DAILY_KEYS, DAILY_SUMS, REQUESTED
+from recorder.projections.rows import SHARES, TABLES
+from recorder.projections.views.parts import COUNTED, DAILY_KEYS, DAILY_SUMS, REQUESTED, same_exchange
 from recorder.projections.views.view import written
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import exchanges, sessions, tables_of
-from recorder.store.sql import of_same_exchange, struct_of
+from recorder.store.sql import of_named, struct_of
 
 By = Literal["hour", "day", "week", "month", "model", "session", "client", "tool", "outcome", "effort", "tier", "tools"]
 
@@ -126,16 +124,20 @@ class Summed(msgspec.Struct, frozen=True):
     until_ns: int | None = None
     without: Collection[str] = ()
 
-    def conditions(self, rows: Any) -> list[Any]:
+    def where(self, rows: str) -> str:
         """Return the conditions on rows that have `started_ns` and `session_id`."""
         conditions = []
         if self.since_ns is not None:
-            conditions.append(rows.started_ns >= self.since_ns)
+            conditions.append(f"{rows}.started_ns >= {self.since_ns}")
         if self.until_ns is not None:
-            conditions.append(rows.started_ns < self.until_ns)
+            conditions.append(f"{rows}.started_ns < {self.until_ns}")
         if self.without:
-            conditions.append(rows.session_id.not_in(self.without))
-        return conditions
+            conditions.append(f"{rows}.session_id NOT IN :session_ids")
+        return f"WHERE {' AND '.join(conditions)}" if conditions else ""
+
+    def statement(self, sql: str) -> TextClause:
+        """Return the statement that has such conditions."""
+        return of_named(sql).bindparams(session_ids=list(self.without)) if self.without else text(sql)
 
 
 EVERYTHING = Summed()
@@ -279,147 +281,109 @@ def _decimal_text(value: Decimal | None) -> str | None:
 
 # -- the statements
 
-_ID = exchanges.c.session_id.type
-_OF_EXCHANGE = ("exchange_id", "started_ns", "client", "model")
-_OF_USAGE = (*_OF_EXCHANGE, "outcome", "reported", *_TOKENS)
-_OF_COST = (*_OF_EXCHANGE, "provider", "no_price", "cost_picousd", "partial", "reported_cost_usd")
-_OF_CALL = ("session_id", "exchange_id", "name", "type", "output", "failed")
 _OF_REQUEST = ("effort", "tier", "tools")
-
-_ended = tables_of["exchanges"]
-_calls = table("tool_calls", *map(column, _OF_CALL))
-_costs = table("costs", column("session_id", _ID), *map(column, _OF_COST))
-_requested = text(REQUESTED).columns(*map(column, ("session_id", "exchange_id", *_OF_REQUEST))).subquery("requested")
-
+_ENDED = TABLES["exchanges"]
 _IN_INDEX = frozenset[By]({"day", "week", "month", "model", "client", "outcome"})
+_USAGE, _COSTS = "counted", "costs"
+"""The rows that are summed: of tokens, those of `COUNTED`; of money, those of the view."""
 
 
-@cache
-def _usage(engine: str) -> Any:
-    """Return what is summed, as a part of statements for an engine (`engine_name`)."""
-    rows = text(f"SELECT * FROM {written(COUNTED, engine)}")
-    return rows.columns(column("session_id", _ID), *map(column, _OF_USAGE)).subquery("usage")
-
-
-def _sums_by(by: Sequence[By], summed: Summed, engine: str) -> Select[Any]:
+def _sums_by(by: Sequence[By], summed: Summed, engine: str) -> TextClause:
     """Return the statement for the sums by key, for an engine (`engine_name`); times are grouped by hour or day."""
-    usage = _usage(engine)
-    of_numbers = zip(_SUMS, DAILY_SUMS.values(), strict=True)
-    sums: list[Any] = [literal_column(value).label(name) for name, value in of_numbers]
+    named = zip(_SUMS, DAILY_SUMS.values(), strict=True)
+    sums = [f"{value} AS {name}" for name, value in named]
+    rows = written(COUNTED, engine)
     if _IN_INDEX.issuperset(by):
-        return _of_days(by, summed, usage, sums, engine)
-    if "tool" in by:
-        return _of_tools(by, summed, usage, sums, _CALLS)
-    return _grouped(by, summed, usage, sums)
+        return _of_days(by, summed, rows, sums, engine)
+    counts = [f"sum(called.{name}) AS {name}" for name in _CALLS]
+    return _grouped(by, summed, _USAGE, rows, [*counts, *sums] if "tool" in by else sums)
 
 
-def _of_days(by: Sequence[By], summed: Summed, usage: Any, sums: Sequence[Any], engine: str) -> Select[Any]:
+def _of_days(by: Sequence[By], summed: Summed, rows: str, sums: Sequence[str], engine: str) -> TextClause:
     """Return the statement for sums of the sums of each day, model, client and outcome: an index has those in order."""
-    keys: list[Any] = [literal_column(written(value, engine)).label(name) for name, value in DAILY_KEYS.items()]
-    grouped = select(*keys, *sums).select_from(usage).where(*summed.conditions(usage.c)).group_by(*keys)
-    daily = grouped.subquery("daily").c
-    columns = []
-    for number, name in enumerate(by):
-        column = daily.days if name in _DATES else daily[name]
-        columns.append(column.label(f"key_{number}"))
-    return select(*columns, *(func.sum(daily[name]).label(name) for name in _SUMS)).group_by(*columns)
+    values = {name: written(value, engine) for name, value in DAILY_KEYS.items()}
+    columns = ", ".join([*(f"{value} AS {name}" for name, value in values.items()), *sums])
+    daily = f"SELECT {columns} FROM {rows} {summed.where(_USAGE)} GROUP BY {', '.join(values.values())}"
+    keys = ["days" if name in _DATES else name for name in by]
+    totals = [f"sum({name}) AS {name}" for name in _SUMS]
+    selected = ", ".join([*_numbered(keys), *totals])
+    return summed.statement(f"SELECT {selected} FROM ({daily}) AS daily GROUP BY {', '.join(keys)}")
 
 
-def _costs_by(by: Sequence[By], summed: Summed) -> Select[Any]:
+def _costs_by(by: Sequence[By], summed: Summed) -> TextClause:
     """Return the statement for the costs by the keys of `_sums_by`, and by reported costs: those are decimal texts,
     which no two engines add up in the same way.
     """
-    cost, reported = _costs.c.cost_picousd, _costs.c.reported_cost_usd
-    billion: Any = literal_column(str(_BILLION))
     sums = [
-        reported.label("reported_usd"),
-        func.count(reported).label("reports"),
+        "count(costs.reported_cost_usd) AS reports",
         # Two halves: a sum of the whole may be too large.
-        func.sum(cost.op("/")(billion)).label("billions"),
-        func.sum(cost.op("%")(billion)).label("rest"),
-        func.count(cost).label("priced"),
-        func.count(case((and_(cost.is_not(None), _costs.c.partial == 1), 1))).label("partial"),
+        f"sum(costs.cost_picousd / {_BILLION}) AS billions",
+        f"sum(costs.cost_picousd % {_BILLION}) AS rest",
+        "count(costs.cost_picousd) AS priced",
+        "count(CASE WHEN costs.cost_picousd IS NOT NULL AND costs.partial = 1 THEN 1 END) AS partial",
+        "costs.reported_cost_usd AS reported_usd",
     ]
-    grouped = _of_tools(by, summed, _costs, sums) if "tool" in by else _grouped(by, summed, _costs, sums)
-    return grouped.group_by(reported)
+    return _grouped(by, summed, _COSTS, _COSTS, sums, "costs.reported_cost_usd")
 
 
-def _unpriced(summed: Summed) -> Select[Any]:
+def _unpriced(summed: Summed) -> TextClause:
     """Return the statement for what reported tokens but has no cost, by the reason."""
-    key = [_costs.c.provider, _costs.c.model, _costs.c.no_price.label("reason")]
-    reasons: list[Any] = [literal_column(f"'{reason}'") for reason in ("subscription", "provider", "model", "counts")]
-    return (
-        select(*key, func.count().label("exchanges"))
-        .where(_costs.c.no_price.in_(reasons), *summed.conditions(_costs.c))
-        .group_by(*key)
-    )
+    rows = f"SELECT provider, model, no_price AS reason FROM costs {summed.where(_COSTS)}"
+    return summed.statement(f"""SELECT provider, model, reason, count(*) AS exchanges FROM ({rows}) AS unpriced
+WHERE reason IN ('subscription', 'provider', 'model', 'counts') GROUP BY provider, model, reason""")
 
 
-def _grouped(by: Sequence[By], summed: Summed, source: Any, sums: Sequence[Any]) -> Select[Any]:
-    columns = _columns(by, source)
-    return (
-        select(*columns, *sums)
-        .select_from(_with_keys(by, source, source))
-        .where(*summed.conditions(source.c))
-        .group_by(*_grouping(by, columns))
-    )
-
-
-def _of_tools(
-    by: Sequence[By], summed: Summed, source: Any, sums: Sequence[Any], counts: Sequence[str] = ()
-) -> Select[Any]:
-    """Return the statement for the sums by tool, with the counts of calls that are named: an exchange counts once for
-    each tool that it called.
+def _grouped(
+    by: Sequence[By], summed: Summed, source: str, rows: str, sums: Sequence[str], *more_keys: str
+) -> TextClause:
+    """Return the statement for sums of rows, which have a name as a source; by tool, an exchange counts once for each
+    tool that it called.
     """
-    tool = func.coalesce(_calls.c.name, _calls.c.type).label("tool")
-    ids = (_calls.c.session_id, _calls.c.exchange_id)
-    called = select(
-        tool,
-        *ids,
-        func.count().label("calls"),
-        func.count(_calls.c.output).label("answered"),
-        func.count(case((_calls.c.failed == 1, 1))).label("failed"),
-    ).group_by(*ids, tool)
-    if conditions := summed.conditions(exchanges.c):
-        called = called.join_from(_calls, exchanges, of_same_exchange(exchanges, _calls)).where(*conditions)
-    once = called.subquery("called")
-    columns = _columns(by, source, once.c.tool)
-    totals = [func.sum(once.c[name]).label(name) for name in counts]
-    joined = _with_keys(by, once.outerjoin(source, of_same_exchange(source, once)), once)
-    return select(*columns, *totals, *sums).select_from(joined).group_by(*_grouping(by, columns))
-
-
-def _with_keys(by: Sequence[By], source: Any, rows: Any) -> Any:
-    """Return a source joined with the ends and the requests of its rows, if a key is of those."""
-    if "outcome" in by and "outcome" not in rows.c:
-        source = source.outerjoin(_ended, of_same_exchange(_ended, rows))
+    joined, where, once = rows, summed.where(source), source
+    if "tool" in by:
+        joined = f"{_called(summed)} AS called LEFT JOIN {rows} ON {same_exchange(source, 'called')}"
+        where, once = "", "called"
+    if "outcome" in by and (source, once) != (_USAGE, _USAGE):
+        joined += f" LEFT JOIN {_ENDED} AS ended ON {same_exchange('ended', once)}"
     if not set(by).isdisjoint(_OF_REQUEST):
-        source = source.outerjoin(_requested, of_same_exchange(_requested, rows))
-    return source
+        joined += f" LEFT JOIN ({REQUESTED}) AS requested ON {same_exchange('requested', once)}"
+    columns = _columns(by, source, once)
+    # The name of a session is looked up once for each.
+    grouping = [column for name, column in zip(keys(by), columns, strict=True) if name != "session_name"]
+    selected = ", ".join([*_numbered(columns), *sums])
+    grouped = ", ".join([*grouping, *more_keys])
+    return summed.statement(f"SELECT {selected} FROM {joined} {where} GROUP BY {grouped}")
 
 
-def _columns(by: Sequence[By], source: Any, tool: Any = None) -> list[Any]:
-    """Return the columns of the key, each under a distinct name."""
-    of = source.c
-    columns: list[Any] = []
+def _called(summed: Summed) -> str:
+    """Return the select of the tools that each exchange called, with the counts of calls."""
+    where = summed.where("x")
+    began = f"JOIN exchanges AS x ON {same_exchange('x', 't')} {where}" if where else ""
+    return f"""(SELECT t.session_id, t.exchange_id, coalesce(t.name, t.type) AS tool, count(*) AS calls,
+    count(t.output) AS answered, count(CASE WHEN t.failed = 1 THEN 1 END) AS failed
+FROM tool_calls AS t {began} GROUP BY t.session_id, t.exchange_id, coalesce(t.name, t.type))"""
+
+
+def _columns(by: Sequence[By], source: str, once: str) -> list[str]:
+    """Return the columns of the key."""
+    columns: list[str] = []
     for name in by:
         if name in _DATES:
-            unit_ns = HOUR_NS if name == "hour" else DAY_NS
-            columns.append(of.started_ns.op("/")(literal_column(str(unit_ns))))
+            columns.append(f"{source}.started_ns / {HOUR_NS if name == 'hour' else DAY_NS}")
         elif name == "session":
-            named = select(sessions.c.name).where(sessions.c.session_id == of.session_id)
-            columns += (of.session_id, named.scalar_subquery())
+            named = f"(SELECT s.name FROM sessions AS s WHERE s.session_id = {source}.session_id)"
+            columns += (f"{source}.session_id", named)
         elif name == "tool":
-            columns.append(tool)
+            columns.append("called.tool")
         elif name in _OF_REQUEST:
-            columns.append(_requested.c[name])
-        elif name == "outcome" and (tool is not None or "outcome" not in of):
-            columns.append(_ended.c.status)
+            columns.append(f"requested.{name}")
+        elif name == "outcome" and (source, once) != (_USAGE, _USAGE):
+            columns.append("ended.status")
         else:
-            columns.append(of[name])
-    return [column.label(f"key_{number}") for number, column in enumerate(columns)]
+            columns.append(f"{source}.{name}")
+    return columns
 
 
-def _grouping(by: Sequence[By], columns: Sequence[Any]) -> list[Any]:
-    """Return the columns to group by: the name of a session is looked up once for each."""
-    return [column for name, column in zip(keys(by), columns, strict=True) if name != "session_name"]
+def _numbered(columns: Sequence[str]) -> list[str]:
+    """Return columns of a key, each under a distinct name."""
+    return [f"{column} AS key_{number}" for number, column in enumerate(columns)]
