@@ -16,9 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -26,13 +24,22 @@ from typing import TYPE_CHECKING, Any
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
 from recorder.store.duckdb.functions import FUNCTIONS, ROW_FUNCTIONS
-from recorder.store.queries.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
+from recorder.store.queries.query import (
+    STOPPED,
+    TIMEOUT_S,
+    QueryResult,
+    Row,
+    Value,
+    WatchedQuery,
+    distinct,
+    first_word,
+    too_late,
+)
 from recorder.store.schema import REBUILD_IS_DUE
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-LOOK_S = 0.1  # between two looks at whether somebody stops the statement
 ROWS = 256  # that are fetched at once
 SPILL = "4GB"  # on disk, past the limit of memory: the whole log of a small team, sorted
 
@@ -41,7 +48,7 @@ _REFERENCES = {"BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SHOW_
 _OWN_SCHEMAS = {("", ""), ("", "main"), ("memory", "main"), ("", "memory")}
 
 
-class DuckdbQuery:
+class DuckdbQuery(WatchedQuery):
     """A `recorder.store.queries.query.Query` of a connection that has the tables and views of a log in its search
     path.
     """
@@ -51,10 +58,8 @@ class DuckdbQuery:
 
         `is_stale` is the statement for the method of that name.
         """
+        super().__init__()
         self._connection, self._stale = connection, is_stale
-        self._until_s = float("inf")
-        self._is_stopped = False
-        self._open_rows: Generator[Row] | None = None
         own = "SELECT table_name FROM information_schema.tables WHERE table_catalog = 'memory'"
         self._relations = frozenset(_folded(str(name)) for (name,) in connection.execute(own).fetchall())
         connection.execute("SET integer_division = true")  # as in the other engines
@@ -68,13 +73,11 @@ class DuckdbQuery:
     def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
         sql = sql.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
         text = _TOKEN.sub(_for_driver, sql)
-        if self._open_rows is not None:
-            self._open_rows.close()
-        rows = self._open_rows = self._rows(text, self._checked(text, dict(values or {})), timeout_s)
-        return QueryResult([str(name) for name in next(rows)], rows)
+        self._let_go()
+        return self._answer(self._rows(text, self._checked(text, dict(values or {})), timeout_s))
 
-    def stop(self) -> None:
-        self._is_stopped = True
+    def _interrupt(self) -> None:
+        self._connection.interrupt()
 
     def _checked(self, sql: str, values: dict[str, Value]) -> dict[str, Value]:
         """Return the values that a statement has names for. Raise if it is not one statement that only reads."""
@@ -144,31 +147,6 @@ class DuckdbQuery:
                     return
                 for row in page:
                     yield tuple(map(_value, row))
-
-    @contextmanager
-    def _watched(self, timeout_s: float) -> Iterator[Callable[[], None]]:
-        """Interrupt a statement that gives no row for so long. Yields the function that begins the time again."""
-        ended = threading.Event()
-
-        def alive() -> None:
-            self._until_s = time.monotonic() + timeout_s
-
-        def watch() -> None:
-            while not ended.wait(LOOK_S):
-                if self._is_late():
-                    self._connection.interrupt()
-
-        alive()
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield alive
-        finally:
-            ended.set()
-            watcher.join()
-
-    def _is_late(self) -> bool:
-        return self._is_stopped or time.monotonic() >= self._until_s
 
     @contextmanager
     def _reported(self, timeout_s: float) -> Iterator[None]:

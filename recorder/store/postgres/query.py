@@ -12,9 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 import re
-import threading
-import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import psycopg
@@ -26,13 +24,21 @@ from recorder.store.engine import DuckdbSource
 from recorder.store.postgres.connection import conninfo, translated
 from recorder.store.postgres.ddl import READER, SCHEMA
 from recorder.store.postgres.migrate import open_log
-from recorder.store.queries.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
+from recorder.store.queries.query import (
+    STOP_S,
+    STOPPED,
+    TIMEOUT_S,
+    QueryResult,
+    Row,
+    Value,
+    WatchedQuery,
+    distinct,
+    first_word,
+    too_late,
+)
 from recorder.store.schema import REBUILD_IS_DUE
 
 READS = {"SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN"}
-STOP_S = 5.0  # for the server to hear of a cancel
-LOOK_S = 0.2  # between two looks at whether somebody stops the statement
-AGAIN_S = 0.01  # before the next, then twice as long: one that comes before its statement has begun does nothing
 
 _SETTINGS = {
     "idle_in_transaction_session_timeout": "'10min'",  # a reader who went away must not keep old rows alive
@@ -42,14 +48,12 @@ _IS_READER = f"""SELECT pg_has_role(oid, 'MEMBER') AND has_schema_privilege(oid,
 FROM pg_roles WHERE rolname = '{READER}'"""
 
 
-class PostgresQuery:
+class PostgresQuery(WatchedQuery):
     """A `recorder.store.queries.query.Query` of a database on a server; `with PostgresQuery.open(url) as query:`."""
 
     def __init__(self, url: URL, connection: psycopg.Connection) -> None:
+        super().__init__()
         self._url, self._connection = url, connection
-        self._until_s = float("inf")
-        self._is_stopped = False
-        self._open_rows: Generator[Row] | None = None
 
     @classmethod
     @contextmanager
@@ -77,17 +81,11 @@ class PostgresQuery:
             raise UsageError("There is no SQL to run: `recorder query --list` names the views.")
         if word not in READS:
             raise RecorderError(f"`recorder query` only reads: {word} is refused.")
-        self._let_go()
-        rows = self._open_rows = self._rows(sql, dict(values or {}), timeout_s)
-        return QueryResult([str(name) for name in next(rows)], rows)
+        return self._answer(self._rows(sql, dict(values or {}), timeout_s))
 
-    def stop(self) -> None:
-        self._is_stopped = True
-
-    def _let_go(self) -> None:
-        """Close an answer that was not read to its end: it has the connection, and closing that would wait for it."""
-        if self._open_rows is not None:
-            self._open_rows.close()
+    def _interrupt(self) -> None:
+        with suppress(psycopg.Error):
+            self._connection.cancel_safe(timeout=STOP_S)
 
     def _rows(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
         """Yield the names of the columns, then the rows."""
@@ -104,31 +102,6 @@ class PostgresQuery:
             if not described:  # of no rows the stream has no names
                 cursor.execute(text.encode(), values)
                 yield tuple(distinct([column.name for column in cursor.description or []]))
-
-    @contextmanager
-    def _watched(self, timeout_s: float) -> Iterator[Callable[[], None]]:
-        """Cancel at the server a statement that gives no row for so long. Yields the function that reports a row."""
-        stopped = threading.Event()
-        self._until_s = time.monotonic() + timeout_s
-
-        def alive() -> None:
-            self._until_s = time.monotonic() + timeout_s
-
-        def watch() -> None:
-            again_s = AGAIN_S
-            while not stopped.wait(max(again_s, min(LOOK_S, self._until_s - time.monotonic()))):
-                if self._is_stopped or time.monotonic() >= self._until_s:
-                    again_s = min(2 * again_s, STOP_S)
-                    with suppress(psycopg.Error):
-                        self._connection.cancel_safe(timeout=STOP_S)
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield alive
-        finally:
-            stopped.set()
-            watcher.join()
 
     @contextmanager
     def _explained(self, timeout_s: float) -> Iterator[None]:

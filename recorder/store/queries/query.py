@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from math import inf
+from threading import Event, Thread
 from typing import Any, NamedTuple, Protocol
 
 TIMEOUT_S = 60.0  # without a row: the views answer in seconds from a log of any usual size
+LOOK_S = 0.1  # between two looks at whether somebody stops the statement
+STOP_S = 5.0  # for a server to hear of a cancel
+AGAIN_S = 0.01  # before the next, then twice as long: one that comes before its statement has begun does nothing
 
 Value = int | float | str | None
 Row = tuple[Any, ...]
@@ -40,6 +47,59 @@ class Query(Protocol):
 
     def stop(self) -> None:
         """Stop the statement, and each later one: `ask` or the next row raises `RecorderError`. For another thread."""
+
+
+class WatchedQuery:
+    """A `Query` whose statement a thread of its own interrupts when it gives no row in time, or somebody stops it."""
+
+    def __init__(self) -> None:
+        self._until_s = inf
+        self._is_stopped = False
+        self._open_rows: Generator[Row] | None = None
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    def _interrupt(self) -> None:
+        raise NotImplementedError
+
+    def _answer(self, rows: Generator[Row]) -> QueryResult:
+        """Return the answer whose columns come before its rows, in place of the one that is open."""
+        self._let_go()
+        self._open_rows = rows
+        return QueryResult([str(name) for name in next(rows)], rows)
+
+    def _let_go(self) -> None:
+        """Close an answer that was not read to its end: it has the connection, and closing that would wait for it."""
+        if self._open_rows is not None:
+            self._open_rows.close()
+
+    def _is_late(self) -> bool:
+        return self._is_stopped or time.monotonic() >= self._until_s
+
+    @contextmanager
+    def _watched(self, timeout_s: float) -> Iterator[Callable[[], None]]:
+        """Interrupt a statement that gives no row for so long. Yields the function that begins the time again."""
+        ended = Event()
+
+        def alive() -> None:
+            self._until_s = time.monotonic() + timeout_s
+
+        def watch() -> None:
+            again_s = AGAIN_S
+            while not ended.wait(max(again_s, min(LOOK_S, self._until_s - time.monotonic()))):
+                if self._is_late():
+                    again_s = min(2 * again_s, STOP_S)
+                    self._interrupt()
+
+        alive()
+        watcher = Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield alive
+        finally:
+            ended.set()
+            watcher.join()
 
 
 def too_late(timeout_s: float) -> str:
