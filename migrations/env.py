@@ -13,7 +13,6 @@ from sqlalchemy import Connection
 from recorder.store import schema
 from recorder.store.engine import schema_of
 from recorder.store.location import chosen_url
-from recorder.store.maintain import migrate
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sqlite.tables import STORED, compact
 
@@ -37,7 +36,7 @@ def run(connection: Connection) -> None:
     context.configure(
         connection=connection,
         target_metadata=[schema.metadata, compact] if is_file else schema.metadata,
-        version_table=migrate.VERSION_TABLE,
+        version_table=schema.VERSION_TABLE,
         include_name=_is_ours,
         include_object=_is_table if is_file else None,
         transactional_ddl=True,

@@ -280,7 +280,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "B11: a backup is not compared with what was copied",
-        "recorder/store/sqlite/backup.py",
+        "recorder/store/sqlite/upkeep.py",
         'if found != [("ok",)] or contents_of(connection) != contents:',
         'if found != [("ok",)]:',
         "tests/integration/store/test_backup.py::test_a_copy_that_is_not_what_was_copied_is_found_out",
@@ -376,7 +376,7 @@ MUTANTS: list[Mutant] = [
     # -- C. Event store and projections
     Mutant(
         "C1: other content takes a position",
-        "recorder/store/sqlite/ddl.py",
+        "recorder/store/sqlite/schema.py",
         'return [*plain, f"{written} OR {is_shared}"]',
         "return plain",
         "tests/integration/store/test_schema.py::test_a_row_that_differs_in_one_column_is_refused",

@@ -25,8 +25,20 @@ from recorder.archive.place import database_name, require
 from recorder.errors import StoreError
 from recorder.projections.views.contract import VIEWS
 from recorder.store.duckdb.connection import quoted
-from recorder.store.maintain.migrate import HEAD, READ_REVISION, VERSION_TABLE, require_head
-from recorder.store.schema import LOG, dead_letters, events, exchanges, prices, rebuilds, tables_of
+from recorder.store.schema import (
+    HEAD,
+    LOG,
+    READ_REVISION,
+    VERSION_TABLE,
+    dead_letters,
+    events,
+    exchanges,
+    prices,
+    rebuilds,
+    require_head,
+    tables_of,
+    tombstones,
+)
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -102,6 +114,9 @@ OF_SESSIONS: Mapping[str, Table] = {table.name: table for table in (*LOG, *table
 
 COPIED = [_table(table) for table in OF_SESSIONS.values()]
 """The same in an archive. All have a month."""
+
+PACKED = {table.name: table for table in COPIED if table.name != tombstones.name}
+"""The tables whose rows go with a session. It has a tombstone when it is purged."""
 
 ARCHIVED = LakeTable(
     "archived",

@@ -36,8 +36,7 @@ from recorder.store.bodies.rows import SharedRow, is_shared
 from recorder.store.duckdb.connection import quoted
 from recorder.store.engine import BUSY_TIMEOUT_S, schema_of, writing_of
 from recorder.store.location import database_url
-from recorder.store.maintain.migrate import APPLICATION_ID, HEAD, VERSION_TABLE
-from recorder.store.schema import LOG, events, exchanges
+from recorder.store.schema import APPLICATION_ID, HEAD, LOG, VERSION_TABLE, events, exchanges
 from recorder.store.sql import Statement
 
 if TYPE_CHECKING:

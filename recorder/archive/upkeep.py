@@ -26,10 +26,9 @@ from sqlalchemy import URL
 
 from recorder import files
 from recorder.archive.lake import EXTRA, LAKE, catalog_lock, data_path, lake, transaction, translated
-from recorder.archive.pack import TABLES
 from recorder.archive.place import database_of, require
 from recorder.archive.schema import ARCHIVED as ARCHIVED_SESSIONS
-from recorder.archive.schema import VERSION, months_of, of_sessions
+from recorder.archive.schema import PACKED, VERSION, months_of, of_sessions
 from recorder.errors import StoreBusyError, StoreError
 from recorder.store.duckdb.connection import connected
 from recorder.store.engine import querying_of, writing_of
@@ -150,7 +149,7 @@ def those_in(connection: DuckDBPyConnection, table: str, month: str, session_ids
 
 def delete_sessions(connection: DuckDBPyConnection, month: str, session_ids: Collection[str]) -> None:
     """Delete all rows of some sessions. In a transaction."""
-    for table in (*TABLES, ARCHIVED_SESSIONS.name) if session_ids else ():
+    for table in (*PACKED, ARCHIVED_SESSIONS.name) if session_ids else ():
         connection.execute(f"DELETE FROM {LAKE}.{table} WHERE {of_sessions(month, session_ids)}")
 
 

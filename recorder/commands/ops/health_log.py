@@ -23,9 +23,9 @@ from recorder.store.engine import address_of, engine_name
 from recorder.store.location import journal_root
 from recorder.store.maintain.checks import CHECKS, Ask, Check, CheckResult, run_checks
 from recorder.store.maintain.declared import schema_differences, sentence
-from recorder.store.maintain.migrate import HEAD
 from recorder.store.maintain.upkeep import upkeep_of
 from recorder.store.maintain.verify.log import Writer
+from recorder.store.schema import HEAD
 from recorder.store.sql import has_ended
 
 OLD_NS = 30 * 86_400 * 10**9  # a month

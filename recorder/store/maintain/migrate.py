@@ -7,7 +7,7 @@ Rules of this file:
   meanwhile.
 * Alembic takes longer to import than everything else here together: it is imported only when there is work for it.
 
-What an engine adds (whose file it is, who may begin) is in its own `migrate` module.
+What an engine adds (whose file it is, who may begin) is in its own `schema` module.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ from sqlalchemy import Connection
 from recorder.errors import StoreError
 from recorder.store.engine import schema_named
 from recorder.store.schema import APPLICATION_ID as APPLICATION_ID
-from recorder.store.schema import HEAD as HEAD
-from recorder.store.schema import READ_REVISION as READ_REVISION
-from recorder.store.schema import VERSION_TABLE as VERSION_TABLE
-from recorder.store.schema import require_head as require_head
+from recorder.store.schema import HEAD, READ_REVISION, VERSION_TABLE
 
 if TYPE_CHECKING:
     from alembic.config import Config

@@ -25,8 +25,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from recorder.errors import RecorderError, StoreBusyError, StoreConflictError, StoreError
+from recorder.store.engine import nothing_in
 from recorder.store.location import database_name
 from recorder.store.postgres.ddl import SCHEMA
+from recorder.store.schema import VERSION_TABLE
 from recorder.store.sql import Statement, Step
 
 try:
@@ -300,6 +302,12 @@ def prepare(engine: Engine, settings: Mapping[str, str]) -> None:
             for name, value in {**_EVERYWHERE, **settings}.items():
                 cursor.execute(f"SET {name} = '{value}'")
         connection.commit()
+
+
+def require_tables(url: URL, rows: Sequence[Sequence[Any]]) -> None:
+    """Raise `NotFoundError` unless the rows of `READ_TABLES` name the tables of a log."""
+    if VERSION_TABLE not in {row[0] for row in rows}:
+        raise nothing_in(url)
 
 
 _LOADERS: Mapping[str, tuple[type[Loader], ...]] = {

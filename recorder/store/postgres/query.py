@@ -23,7 +23,7 @@ from recorder.errors import RecorderError, UsageError
 from recorder.store.engine import DuckdbSource
 from recorder.store.postgres.connection import conninfo, translated
 from recorder.store.postgres.ddl import READER, SCHEMA
-from recorder.store.postgres.migrate import open_log
+from recorder.store.postgres.schema import open_log
 from recorder.store.queries.query import (
     STOP_S,
     STOPPED,

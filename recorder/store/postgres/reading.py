@@ -13,10 +13,9 @@ from sqlalchemy import URL
 
 from recorder.store.async_engine import AsyncEngine, create_async_engine
 from recorder.store.engine import READERS, Fetch
-from recorder.store.postgres.connection import CONNECTION, prepare
+from recorder.store.postgres.connection import CONNECTION, prepare, require_tables
 from recorder.store.postgres.connection import translated as translated
 from recorder.store.postgres.ddl import READ_TABLES
-from recorder.store.postgres.migrate import require_tables
 from recorder.store.schema import READ_REVISION
 
 

@@ -22,11 +22,10 @@ from recorder.program import load
 from recorder.store.engine import Progress
 from recorder.store.location import database_name
 from recorder.store.maintain.checks import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
-from recorder.store.maintain.migrate import READ_REVISION, VERSION_TABLE
 from recorder.store.maintain.upkeep import NOTHING, PROBE_S, LogProbe, ProbeResult
 from recorder.store.postgres import address
-from recorder.store.postgres.ddl import APPENDED, MAY_ADD, READ_TABLES, WRITER
-from recorder.store.postgres.partitions import DAY, MONTH, UNIT, missing
+from recorder.store.postgres.ddl import APPENDED, DAY, MAY_ADD, MONTH, READ_TABLES, UNIT, WRITER, missing
+from recorder.store.schema import READ_REVISION, VERSION_TABLE
 
 FEW = 5  # connections: a recorder takes one, with an admin port two, a command up to four
 CANCELED = "57014"

@@ -18,7 +18,7 @@ from recorder.store.maintain.upkeep import VerifyConnection
 from recorder.store.postgres import connection as of_server
 from recorder.store.postgres.connection import open_reader
 from recorder.store.postgres.ddl import SCHEMA, WORDS
-from recorder.store.postgres.migrate import open_log
+from recorder.store.postgres.schema import open_log
 from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
 from recorder.store.sql import Statement
 

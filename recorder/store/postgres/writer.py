@@ -47,8 +47,7 @@ from recorder.store.postgres.connection import (
 )
 from recorder.store.postgres.connection import is_of_statement as is_of_statement
 from recorder.store.postgres.connection import task_lock as task_lock
-from recorder.store.postgres.ddl import MONTHS_AHEAD, PARTITIONED
-from recorder.store.postgres.partitions import OVER
+from recorder.store.postgres.ddl import MONTHS_AHEAD, OVER, PARTITIONED
 from recorder.store.postgres.patience import Patience
 from recorder.store.schema import (
     ABSENT,

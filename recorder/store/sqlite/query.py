@@ -26,7 +26,7 @@ from recorder.store.queries.query import STOPPED, TIMEOUT_S, QueryResult, Row, V
 from recorder.store.schema import REBUILD_IS_DUE
 from recorder.store.sqlite import address
 from recorder.store.sqlite.connection import translated
-from recorder.store.sqlite.migrate import open_log
+from recorder.store.sqlite.schema import open_log
 
 STEPS = 10_000  # of SQLite's machine between two looks at whether someone interrupts: well under a millisecond
 VALUE_BYTES = 256 * 2**20  # of a value that a statement makes: SQLite's own limit is 1 GB, of which it makes copies

@@ -23,8 +23,7 @@ from recorder.store.sql import Statement
 from recorder.store.sqlite import address
 from recorder.store.sqlite import connection as of_file
 from recorder.store.sqlite.connection import Recipe, apply, file_uri, translated
-from recorder.store.sqlite.ddl import SEARCH_TABLES
-from recorder.store.sqlite.migrate import open_log
+from recorder.store.sqlite.schema import SEARCH_TABLES, open_log
 
 _DAMAGE = Statement("PRAGMA integrity_check(20)")
 _ORPHANS = Statement("""SELECT count(*) FROM (SELECT DISTINCT exchange FROM stored_events)

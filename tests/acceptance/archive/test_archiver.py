@@ -17,9 +17,10 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 from sqlalchemy import URL
 
 from recorder.archive import archiver as archiving
+from recorder.archive.archiver import Pack
 from recorder.archive.lake import lake
-from recorder.archive.pack import TABLES, Pack
 from recorder.archive.place import database_url
+from recorder.archive.schema import PACKED
 from recorder.errors import StoreError, UsageError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.writer import Journal
@@ -58,7 +59,7 @@ def stored(archive: URL, session_ids: Iterable[str]) -> dict[str, Rows]:
     with lake(archive, "test") as connection:
         for id in session_ids:
             found[id] = {}
-            for name in TABLES:
+            for name in PACKED:
                 more = ", last_hash, root_kind" if name == "exchanges" else ""
                 rows = connection.execute(f"SELECT * EXCLUDE (month{more}) FROM {name} WHERE session_id = $1", [id])
                 found[id][name] = sorted(rows.fetchall(), key=repr)
@@ -67,7 +68,7 @@ def stored(archive: URL, session_ids: Iterable[str]) -> dict[str, Rows]:
 
 def without_hashes(rows: Rows) -> Rows:
     """The rows of a log that an archive has."""
-    return {name: [row[:-1] for row in rows[name]] if name == "events" else rows[name] for name in TABLES}
+    return {name: [row[:-1] for row in rows[name]] if name == "events" else rows[name] for name in PACKED}
 
 
 def test_sessions_are_in_the_archive_row_for_row_and_gone_from_the_log(
@@ -114,9 +115,9 @@ def check_nothing_is_lost(database: URL, archive: URL, before: dict[str, Rows]) 
     gone = {}
     for id, rows in before.items():
         sql = "SELECT * FROM {} WHERE session_id = ?"
-        here = {name: sorted(superuser.asked(database, sql.format(name), id), key=repr) for name in TABLES}
+        here = {name: sorted(superuser.asked(database, sql.format(name), id), key=repr) for name in PACKED}
         if any(here.values()):
-            assert here == {name: rows[name] for name in TABLES}
+            assert here == {name: rows[name] for name in PACKED}
         else:
             gone[id] = without_hashes(rows)
     assert not gone or stored(archive, gone) == gone
@@ -183,7 +184,7 @@ def stop_when_committed(name: str, _sessions: int) -> None:
 def test_a_session_that_has_grown_since_is_replaced(
     archive: URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recorder.archive.pack.PIECE_BYTES", 4_000)  # it is written in many pieces
+    monkeypatch.setattr("recorder.archive.archiver.PIECE_BYTES", 4_000)  # it is written in many pieces
     database = database_url(tmp_path / "log.db")
     recorded(database, tmp_path / "journals", "a")
     with pytest.raises(Stopped):

@@ -15,7 +15,7 @@ from recorder.archive.lake import data_path, lake
 from recorder.archive.place import database_name, database_url, is_archive
 from recorder.archive.schema import TABLES, create, month_of, revision
 from recorder.errors import NotFoundError, StoreError, UsageError
-from recorder.store.maintain.migrate import HEAD
+from recorder.store.schema import HEAD
 
 
 @pytest.mark.parametrize(

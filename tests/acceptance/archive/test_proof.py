@@ -14,9 +14,8 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 import duckdb
 from sqlalchemy import URL
 
-from recorder.archive.archiver import same_in
+from recorder.archive.archiver import Pack, same_in
 from recorder.archive.lake import lake
-from recorder.archive.pack import Pack
 from recorder.archive.place import database_url
 from recorder.archive.schema import month_of
 from recorder.store.maintain.upkeep import opened

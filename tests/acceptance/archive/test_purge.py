@@ -12,9 +12,8 @@ from sqlalchemy import URL
 
 from recorder.archive.archiver import open_archive
 from recorder.archive.lake import lake
-from recorder.archive.pack import TABLES
 from recorder.archive.place import database_url
-from recorder.archive.schema import month_of
+from recorder.archive.schema import PACKED, month_of
 from recorder.archive.upkeep import purge_archive, sessions_there
 from recorder.store.duckdb.connection import connected
 from tests.acceptance.archive.test_archiver import recorded, stored, without_hashes
@@ -58,7 +57,7 @@ def test_no_file_and_no_line_of_the_catalog_has_a_byte_of_it(archive: URL, tmp_p
     assert not any(
         canary("c").encode().hex().upper().encode() in path.read_bytes() for path in folder.glob("catalog.db*[!s]")
     )
-    assert stored(archive, [gone, other]) == {gone: {name: [] for name in TABLES}, other: without_hashes(last["d"])}
+    assert stored(archive, [gone, other]) == {gone: {name: [] for name in PACKED}, other: without_hashes(last["d"])}
     assert sessions_there(archive, [gone, other]) == {gone, other}  # the first by its tombstone
     assert purge_archive(archive, [gone], "once more", START_NS) == []
 

@@ -14,8 +14,8 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 from sqlalchemy import URL
 
 from recorder.archive.archiver import open_archive
-from recorder.archive.pack import TABLES
 from recorder.archive.place import database_url
+from recorder.archive.schema import PACKED
 from recorder.archive.upkeep import purge_archive
 from recorder.errors import UsageError
 from tests.acceptance.archive.test_archiver import recorded, stored, without_hashes
@@ -68,7 +68,7 @@ def test_sessions_are_archived_and_purged(s3: Any, archive: URL, tmp_path: Path)
     gone, other = before
     full = objects(s3)
     purge_archive(archive, [gone], "a secret", START_NS)
-    assert stored(archive, before) == {gone: {name: [] for name in TABLES}, other: without_hashes(before[other])}
+    assert stored(archive, before) == {gone: {name: [] for name in PACKED}, other: without_hashes(before[other])}
     # files that held both sessions are not there any more, only new ones
     assert not [key for key in full.keys() & objects(s3).keys() if "month=" in key]
 

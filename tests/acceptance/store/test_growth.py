@@ -47,11 +47,10 @@ from recorder.ingest.capture import Capture
 from recorder.model.events import Event
 from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
 from recorder.store import schema
-from recorder.store.maintain.migrate import VERSION_TABLE
 from recorder.store.maintain.purge.tombstone import Counts
 from recorder.store.postgres import writer as postgres_writer
 from recorder.store.postgres.ddl import SCHEMA
-from recorder.store.schema import DOUBLE, ID, TEXT
+from recorder.store.schema import DOUBLE, ID, TEXT, VERSION_TABLE
 from recorder.store.search import INDEX_NAMES
 from recorder.store.sql import Statement, dialect
 from recorder.store.sqlite.tables import compact
@@ -224,7 +223,7 @@ LOCKS: Mapping[str, str] = {
     "of a purge stays behind its tombstone, as rows that belong to nothing: `recorder verify` names them",
     "recorder.store.postgres.connection": "two who push the same to one collector. Without it, a span goes out twice "
     "under one id",
-    "recorder.store.postgres.migrate": "two who upgrade at once. Without it, the second fails at the name of a table, "
+    "recorder.store.postgres.schema": "two who upgrade at once. Without it, the second fails at the name of a table, "
     "and is undone",
 }
 """Who takes an advisory lock, and what holds without it."""
@@ -239,7 +238,7 @@ def test_all_that_runs_in_a_server_is_named_with_what_holds_without_it(postgres_
     locking = {module.__name__ for module in modules() if re.search(r"pg_(try_)?advisory", source(module))}
     assert locking == set(LOCKS)
     special = re.compile(r"\b(LISTEN|NOTIFY|nextval|LOCK TABLE)\b")
-    owners = {"recorder.store.postgres.partitions"}  # locks what it replaces, once: `db upgrade --partitions`
+    owners = {"recorder.store.postgres.ddl"}  # locks what it replaces, once: `db upgrade --partitions`
     assert {module.__name__ for module in modules() if special.search(source(module))} == owners
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from recorder.store.maintain import migrate
-from recorder.store.sqlite.migrate import current
+from recorder.store.sqlite.schema import current
 from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
 

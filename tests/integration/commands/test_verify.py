@@ -38,7 +38,7 @@ from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.store.maintain.verify.log import LogVerifier, SessionReport, Writer
 from recorder.store.postgres.ddl import GRANTS
 from recorder.store.schema import LOG, dead_letters, tables_of
-from recorder.store.sqlite.ddl import INDEX
+from recorder.store.sqlite.schema import INDEX
 from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never
 from tests.support import superuser

@@ -1,4 +1,4 @@
-"""`recorder.store.sqlite.backup`, `recorder db backup`: a whole copy or none, while recorders go on."""
+"""`recorder.store.sqlite.upkeep`, `recorder db backup`: a whole copy or none, while recorders go on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from recorder.journal.writer import Journal
 from recorder.store.location import database_url
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import list_sessions
-from recorder.store.sqlite.backup import back_up, check, contents_of
+from recorder.store.sqlite.upkeep import back_up, check, contents_of
 from recorder.store.write.writer import Store
 from tests.acceptance.store.test_purge import record
 from tests.integration.ingest.test_ingester import Exchange, never

@@ -15,8 +15,7 @@ from recorder.commands.serving.recording import recording
 from recorder.errors import StoreError
 from recorder.store.location import database_url
 from recorder.store.maintain.declared import schema_differences
-from recorder.store.postgres.ddl import GRANTS
-from recorder.store.postgres.partitions import STATEMENTS
+from recorder.store.postgres.ddl import GRANTS, PARTITIONS
 from recorder.store.write.writer import Store
 from tests.support import superuser
 from tests.support.postgres import Server
@@ -93,7 +92,7 @@ def test_a_log_of_recorder_is_as_declared(database: URL) -> None:
 
 
 def test_partitions_and_roles_are_as_declared(postgres_database: URL) -> None:
-    for statements in (GRANTS, *STATEMENTS.values()):
+    for statements in (GRANTS, *PARTITIONS.values()):
         with Store(postgres_database) as store:
             store.grant(statements)
         assert schema_differences(postgres_database) == []

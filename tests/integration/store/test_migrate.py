@@ -18,7 +18,8 @@ from recorder.store.location import database_url
 from recorder.store.maintain import migrate
 from recorder.store.maintain.declared import schema_differences
 from recorder.store.queries.reader import LogReader
-from recorder.store.sqlite.migrate import current
+from recorder.store.schema import HEAD
+from recorder.store.sqlite.schema import current
 from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
 from tests.support.empty_log import empty
@@ -38,13 +39,13 @@ def run_sql(path: Path, script: str) -> Path:
 
 def test_the_head_is_the_head_of_the_scripts() -> None:
     config = Config(str(ROOT / "alembic.ini"))
-    assert ScriptDirectory.from_config(config).get_heads() == [migrate.HEAD]
+    assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
 
 
 def test_a_new_database_is_recorders_and_has_the_newest_schema(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     Store(path).close()
-    assert current(path) == migrate.HEAD
+    assert current(path) == HEAD
     assert path.read_bytes()[68:72] == b"SSEr"  # where the format of SQLite has the application id
 
 
@@ -65,7 +66,7 @@ def test_a_new_database_is_waited_for_however_long_another_process_takes_to_make
                 opened.result(timeout=0.5)
             migrate.run(connection)
         opened.result()
-    assert current(tmp_path / "log.db") == migrate.HEAD
+    assert current(tmp_path / "log.db") == HEAD
 
 
 FOREIGN = {
@@ -105,7 +106,7 @@ async def test_a_newer_schema_is_refused_and_untouched(tmp_path: Path) -> None:
         with pytest.raises(StoreError) as refusal:
             Store(path)
         assert str(refusal.value) == (
-            f"The database {path} was made by a newer recorder (its schema is 9999, this one knows {migrate.HEAD}): "
+            f"The database {path} was made by a newer recorder (its schema is 9999, this one knows {HEAD}): "
             "upgrade recorder, or give another path."
         )
         with pytest.raises(StoreError, match="was made by a newer recorder"):

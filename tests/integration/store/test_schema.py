@@ -18,7 +18,7 @@ from recorder.model.prices import PriceRow
 from recorder.projections.rows import PROJECTIONS
 from recorder.store import schema
 from recorder.store.engine import schema_named
-from recorder.store.maintain.migrate import VERSION_TABLE
+from recorder.store.schema import VERSION_TABLE
 from recorder.store.sqlite.tables import TABLES, stored_events
 from recorder.store.write.writer import Store
 from tests.support.rows import add, begin, make_end, make_events, make_exchange, make_session
