@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from typing import Any, NamedTuple, Self, TypeVar
 
-from sqlalchemy import URL, CompoundSelect, Select, func, select, union_all
+from sqlalchemy import URL
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler, SQLiteDialect
 from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 from sqlalchemy.sql import Executable
@@ -33,8 +33,7 @@ from recorder.archive.unpack import Archive, UnpackedLog, open_archive
 from recorder.model.text import counted
 from recorder.store.engine import AnyRow, ReadRows, ReadSource
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import tables_of
-from recorder.store.search import INDEXES, Indexed, SearchIndex
+from recorder.store.search import INDEXES, SearchIndex
 
 
 class DuckdbCompiler(SQLiteCompiler):
@@ -56,21 +55,18 @@ class DuckdbDialect(SQLiteDialect):
 _DIALECT = DuckdbDialect()
 
 
-def _sessions(words: str) -> CompoundSelect[*tuple[Any, ...]]:
-    return union_all(*(_sessions_of(index, words.replace("\0", " ").split()) for index in INDEXES))
-
-
-def _sessions_of(index: Indexed, words: list[str]) -> Select[*tuple[Any, ...]]:
+def _sessions(words: str) -> tuple[str, dict[str, str]]:
     """Select the sessions with a row that has all words somewhere: an archive has no index of words."""
-    rows = tables_of[index.projection.name]
-    texts = _plain(func.concat_ws(" ", *(rows.c[name] for name in index.columns.split(", "))))
-    return select(rows.c.session_id).where(*(func.contains(texts, _plain(word.removesuffix("*"))) for word in words))
+    values = {f"word_{number}": word.removesuffix("*") for number, word in enumerate(words.replace("\0", " ").split())}
+    parts = []
+    for index in INDEXES:
+        texts = f"concat_ws(' ', {index.columns})"
+        contained = [f"contains({_PLAIN(texts)}, {_PLAIN(f':{name}')})" for name in values]
+        parts.append(f"SELECT session_id FROM {index.projection.table} WHERE {' AND '.join(['true', *contained])}")
+    return " UNION ALL ".join(parts), values
 
 
-def _plain(text: Any) -> Any:
-    return func.lower(func.strip_accents(text))
-
-
+_PLAIN = "lower(strip_accents({}))".format
 SEARCH = SearchIndex((), _sessions)
 
 

@@ -18,8 +18,7 @@ from recorder.commands.terminal.table import Column, Number, short_ids, write_ta
 from recorder.commands.terminal.times import between, check_order
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Status
-from recorder.store.queries.listing import OPEN, UNKNOWN, SessionFilter
-from recorder.store.queries.session_list import SessionRow, list_sessions
+from recorder.store.queries.session_list import OPEN, UNKNOWN, SessionFilter, SessionRow, list_sessions
 from recorder.store.schema import STALE
 
 _COLUMNS = (

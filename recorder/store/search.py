@@ -7,9 +7,7 @@ indexes too, because a trigger of SQLite may not use them where `trusted_schema`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
-
-from sqlalchemy import CompoundSelect
+from typing import NamedTuple
 
 from recorder.projections.rows import ITEMS, RESULTS, USER_TEXTS, Projection
 
@@ -63,5 +61,7 @@ class SearchIndex(NamedTuple):
     statements: Sequence[SearchStatements]
     """Of each of `INDEXES`."""
 
-    sessions: Callable[[str], CompoundSelect[*tuple[Any, ...]]]
-    """Return the select of the ids of sessions that have all words in one row of an index. `wea*` begins a word."""
+    sessions: Callable[[str], tuple[str, dict[str, str]]]
+    """Return the select of the ids of sessions that have all words in one row of an index, and its values by name.
+    `wea*` begins a word.
+    """

@@ -33,10 +33,9 @@ from recorder.recordings.loader import find_session
 from recorder.recordings.selection import select_exchanges
 from recorder.recordings.session import RecordedSession
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
-from recorder.store.queries.listing import ListPlace, SessionFilter
 from recorder.store.queries.outlines import outlines
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.session_list import list_sessions, session_page
+from recorder.store.queries.session_list import ListPlace, SessionFilter, list_sessions, session_page
 from recorder.store.queries.session_named import session_named
 from recorder.ui import follow, sql
 from recorder.ui.copies import recorder_line

@@ -20,11 +20,10 @@ from recorder.recordings.loader import load_session
 from recorder.store.queries.continued import continued
 from recorder.store.queries.costs import exchange_costs, has_prices
 from recorder.store.queries.event_place import event_place
-from recorder.store.queries.listing import SessionFilter
 from recorder.store.queries.outlines import outlines, progress, spans
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import holdings, recorders_of_open
-from recorder.store.queries.session_list import list_sessions, session_page
+from recorder.store.queries.session_list import SessionFilter, list_sessions, session_page
 from recorder.store.queries.session_named import (
     count_named,
     exchanges_named,

@@ -47,11 +47,10 @@ from recorder.projections.views.contract import VIEWS
 from recorder.recordings.loader import find_session
 from recorder.recordings.requests import load_requests, request_head, request_json
 from recorder.recordings.selection import Numbered, select_exchanges
-from recorder.store.queries.listing import ListPlace, SessionFilter
 from recorder.store.queries.query import STOPPED, Query, value_of
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_document import document, exchange_document
-from recorder.store.queries.session_list import session_page
+from recorder.store.queries.session_list import ListPlace, SessionFilter, session_page
 from recorder.store.queries.session_named import count_named
 from recorder.store.queries.session_state import cutoff, take_snapshot
 from recorder.store.schema import STALE

@@ -30,8 +30,7 @@ from recorder.model.payloads import CloseRecord
 from recorder.model.text import counted, safe_text
 from recorder.projections.connection import ConnectionSummary
 from recorder.projections.rows import AnomalyRow, ItemRow
-from recorder.store.queries.listing import OPEN
-from recorder.store.queries.session_list import last_status
+from recorder.store.queries.session_list import OPEN, last_status
 from recorder.store.queries.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
 from recorder.wire.dialects import DIALECTS, by_name
 

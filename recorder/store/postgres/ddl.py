@@ -19,9 +19,6 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from sqlalchemy import CompoundSelect, Select, column, false, func, literal_column, select, table, union_all
 
 from recorder.projections.rows import TABLES
 from recorder.projections.views.contract import VIEWS
@@ -99,24 +96,18 @@ SEARCH_INDEXES = tuple(f"CREATE INDEX {name}_words ON {name} USING gin (words)" 
 # four bytes. Most of what is longer is output of tools, not words to be looked for.
 WORDS = "to_tsvector('simple', left(concat_ws(' ', {0}), 130000))".format
 
-_PLAIN: Any = literal_column("'simple'::regconfig")  # words as they are written, in any language
 
-
-def _sessions(words: str) -> CompoundSelect[*tuple[Any, ...]]:
-    return union_all(*(_sessions_of(name, words) for name in INDEX_NAMES))
-
-
-def _sessions_of(name: str, words: str) -> Select[*tuple[Any, ...]]:
-    found = table(name, column("session_id"), column("words"))
-    matching: list[Any] = [found.c.words.op("@@")(_query(word)) for word in words.replace("\0", " ").split()]
-    return select(found.c.session_id).where(*matching or [false()])
-
-
-def _query(word: str) -> Any:
-    if len(word) > 1 and word.endswith("*"):
-        quoted = word.removesuffix("*").replace("\\", "\\\\").replace("'", "''")
-        return func.to_tsquery(_PLAIN, f"'{quoted}':*")
-    return func.phraseto_tsquery(_PLAIN, word)
+def _sessions(words: str) -> tuple[str, dict[str, str]]:
+    queries, values = ["true"], dict[str, str]()
+    for number, word in enumerate(words.replace("\0", " ").split()):
+        function = "phraseto_tsquery"
+        if len(word) > 1 and word.endswith("*"):
+            quoted = word.removesuffix("*").replace("\\", "\\\\").replace("'", "''")
+            function, word = "to_tsquery", f"'{quoted}':*"
+        queries.append(f"words @@ {function}('simple', :word_{number})")  # as they are written, in any language
+        values[f"word_{number}"] = word
+    matching = " AND ".join(queries) if values else "false"
+    return " UNION ALL ".join(f"SELECT session_id FROM {name} WHERE {matching}" for name in INDEX_NAMES), values
 
 
 def _statements(index: Indexed) -> SearchStatements:

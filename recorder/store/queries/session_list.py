@@ -1,4 +1,4 @@
-"""The list of sessions: a filter, an order, and a summary of each session in one row.
+"""The list of sessions: a filter, an order that a page can go on from, and a summary of each session in one row.
 
 Open exchanges are in it, because they come from the log. The content of a session comes from the projections, of the
 exchanges that have ended.
@@ -7,22 +7,163 @@ exchanges that have ended.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from sqlalchemy import select, text
 
-from recorder.model.events import Session
+from recorder.errors import UsageError
+from recorder.model.events import PROBE, Session
+from recorder.model.ids import BEFORE_ALL, ID_LENGTH, ids_beginning
 from recorder.program import load
 from recorder.projections.rows import TABLES
-from recorder.store.engine import ReadConnection
-from recorder.store.queries.listing import OPEN, UNKNOWN, Listing, ListPlace, SessionFilter, place_of
+from recorder.store.engine import AnyRow, ReadConnection
 from recorder.store.queries.outlines import LAST_POS, of_last_event
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import sessions
-from recorder.store.sql import HAS_PRICES, IS_OF_BODY, of_named, size_of, struct_of
+from recorder.store.sql import HAS_PRICES, IS_OF_BODY, columns_of, has_ended, of_named, size_of, struct_of
+
+if TYPE_CHECKING:
+    from recorder.store.search import SearchIndex
+
+OPEN = "open"
+UNKNOWN = "unknown"  # the status of an end that cannot be read
+
+# The newest is the one with the newest exchange: ids of both are UUIDv7, and one seek in the key finds the last.
+_SESSION = columns_of(sessions, "s")
+NEWEST = f"""SELECT {_SESSION}, coalesce((SELECT x.exchange_id FROM exchanges AS x
+    WHERE x.session_id = s.session_id ORDER BY x.exchange_id DESC LIMIT 1), s.session_id) AS last_id
+FROM sessions AS s WHERE {{}} ORDER BY last_id DESC, s.session_id DESC LIMIT {{}}"""
+
+
+class SessionFilter(msgspec.Struct, frozen=True):
+    """Conditions on sessions, all of which must hold. Texts match anywhere in a name, regardless of case."""
+
+    model: str | None = None  # of an exchange that has ended, as asked for or as answered
+    client: str | None = None
+    status: str | None = None  # of any of its exchanges
+    since_ns: int | None = None  # an exchange began then or later
+    until_ns: int | None = None  # … and before this
+    words: str | None = None  # all in one row of a full-text index; `wea*` begins one
+    probes: bool = False  # those of probes, and no others
+    session_id: str | None = None  # this one, of probes or not
+
+
+class ListPlace(NamedTuple):
+    """The place of a session in the list, newest first: its last exchange (the session itself if there is none), and
+    its id. It stays what it was while the session goes on.
+    """
+
+    last_id: str
+    session_id: str
+
+    def cursor(self) -> str:
+        return f"{self.last_id}.{self.session_id}"
+
+    @classmethod
+    def parse(cls, cursor: str) -> ListPlace:
+        """Return the place of a cursor. Raise `UsageError` for other texts."""
+        ids = [ids_beginning(part) for part in cursor.split(".")]
+        if [len(part) for part in cursor.split(".")] != [ID_LENGTH, ID_LENGTH] or None in ids:
+            raise UsageError("That is not a place in the list of sessions: give `next` of an earlier answer.")
+        return cls(*cursor.split("."))
+
+
+_USED = f"""SELECT {_SESSION}, used.exchange_id AS last_id
+FROM exchanges AS used JOIN sessions AS s ON s.session_id = used.session_id
+WHERE NOT EXISTS (SELECT 1 FROM exchanges AS later
+    WHERE later.session_id = used.session_id AND later.exchange_id > used.exchange_id)"""
+_UNUSED = f"""SELECT {_SESSION}, s.session_id AS last_id FROM sessions AS s
+WHERE NOT EXISTS (SELECT 1 FROM exchanges AS x WHERE x.session_id = s.session_id)"""
+
+
+class Listing:
+    """The newest sessions that match a filter.
+
+    The first statement goes down the index of exchanges and stops when it has enough, so a page costs the same in a log
+    of any size. Sessions without an exchange are few, and only those of the same time are looked for.
+    """
+
+    def __init__(
+        self,
+        wanted: SessionFilter,
+        limit: int | None,
+        search: Callable[[], SearchIndex],
+        before: ListPlace | None = None,
+    ) -> None:
+        self._conditions, self._values = _conditions(wanted, search)
+        self._limit, self._before = limit, before
+        if before is not None:
+            self._values |= {"before": before.last_id, "before_id": before.session_id}
+        self.is_all = limit is None and wanted == SessionFilter() and before is None
+
+    async def read(self, connection: ReadConnection) -> list[AnyRow]:
+        """Return the rows of the sessions, newest first."""
+        used = await self._rows(connection, _USED, "used.exchange_id")
+        # Sessions without an exchange, among those that were found.
+        unused = _UNUSED
+        if self._limit is not None and len(used) == self._limit:
+            self._values["oldest"] = used[-1].last_id
+            unused += " AND s.session_id >= :oldest"
+        rows = [*used, *await self._rows(connection, unused, "s.session_id")]
+        return sorted(rows, key=place_of, reverse=True)[: self._limit]
+
+    async def _rows(self, connection: ReadConnection, sql: str, last_id: str) -> Sequence[AnyRow]:
+        # SQLite 3.53 sorts all exchanges for a small limit, unless a condition on the key sends it to the index.
+        until = f"{last_id} > '{BEFORE_ALL}'"
+        if self._before is not None:
+            until = f"{last_id} <= :before AND ({last_id} < :before OR s.session_id < :before_id)"
+        limit = "" if self._limit is None else f"LIMIT {self._limit}"
+        conditions = " AND ".join([until, *self._conditions])
+        statement = f"{sql} AND {conditions} ORDER BY {last_id} DESC, s.session_id DESC {limit}"
+        return (await connection.execute(text(statement), self._values)).all()
+
+
+def place_of(row: Any) -> ListPlace:
+    """Return the place of a row that has a `last_id`."""
+    return ListPlace(row.last_id, row.session_id)
+
+
+def _conditions(wanted: SessionFilter, search: Callable[[], SearchIndex]) -> tuple[list[str], dict[str, Any]]:
+    """Return the conditions of a filter, and their values by name."""
+    values = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value is not None}
+    conditions = [sql for name, sql in _CONDITIONS.items() if name in values]
+    for name in ("model", "client"):
+        if name in values:
+            values[name] = like(values[name])
+    if wanted.session_id is None:
+        conditions.append(f"s.source {'=' if wanted.probes else '<>'} '{PROBE}'")
+    began = [sql for name, sql in _BEGAN.items() if name in values]
+    if began:
+        conditions.append(_SOME_EXCHANGE.format(" AND ".join(began)))
+    if wanted.words is not None:
+        sql, of_words = search().sessions(wanted.words)
+        conditions.append(f"s.session_id IN ({sql})")
+        values |= of_words
+    return conditions, values
+
+
+def like(part: str) -> str:
+    """Return a text as a part of the pattern of a LIKE with `/` as escape."""
+    return re.sub("([/%_])", r"/\1", part)
+
+
+_CONTAINS = "lower(x.{}) LIKE '%' || lower(:{}) || '%' ESCAPE '/'".format
+_SOME_EXCHANGE = "EXISTS (SELECT 1 FROM exchanges AS x WHERE x.session_id = s.session_id AND {})"
+_STATUS = f"""CASE WHEN {has_ended("x")} THEN coalesce((SELECT p.status FROM {TABLES["exchanges"]} AS p
+    WHERE p.session_id = x.session_id AND p.exchange_id = x.exchange_id), '{UNKNOWN}') ELSE '{OPEN}' END"""
+_CONDITIONS: Mapping[str, str] = {
+    "session_id": "s.session_id = :session_id",
+    "model": f"""EXISTS (SELECT 1 FROM {TABLES["exchanges"]} AS x WHERE x.session_id = s.session_id
+        AND ({_CONTAINS("request_model", "model")} OR {_CONTAINS("response_model", "model")}))""",
+    "client": _SOME_EXCHANGE.format(_CONTAINS("client", "client")),
+    "status": _SOME_EXCHANGE.format(f"{_STATUS} = :status"),
+}
+_BEGAN = {"since_ns": "x.started_ns >= :since_ns", "until_ns": "x.started_ns < :until_ns"}
+
 
 NAMED = 1_000  # sessions at most that a question names: each is a value, of which SQLite takes 32,766
 

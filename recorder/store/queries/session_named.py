@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import Select, select, text
+from sqlalchemy import select, text
 
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import LATEST, PROBE, Exchange, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.store.engine import AnyRow
 from recorder.store.maintain.purge.tombstone import ARCHIVED, Tombstone
-from recorder.store.queries.listing import LAST_ID, NEWEST_FIRST, Listing, SessionFilter, place_of
 from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_list import NEWEST, Listing, SessionFilter, like, place_of
 from recorder.store.schema import exchanges, sessions, tombstones
 from recorder.store.sql import columns_of, of_session, struct_of
 
@@ -42,7 +41,7 @@ async def session_named(log: LogReader, ref: str) -> Session:
         found = await _last_used(log)
     else:
         found = await _with_id(log, ref.lower())
-        found = found or await _newest(log, sessions.c.name == ref, limit=1)
+        found = found or await _newest(log, "s.name = :name", 1, name=ref)
         found = found or await _beginning_with(log, ref.lower())
     if found:
         return found[0]
@@ -85,8 +84,8 @@ async def count_named(log: LogReader, name: str) -> int:
 
 async def names_beginning(log: LogReader, beginning: str, limit: int) -> list[str]:
     """Return the names of the newest sessions whose names begin so."""
-    begins = sessions.c.name.startswith(beginning, autoescape=True)
-    found = await _newest(log, begins, sessions.c.source != PROBE, limit=limit)
+    begins = f"s.name LIKE :begins || '%' ESCAPE '/' AND s.source <> '{PROBE}'"
+    found = await _newest(log, begins, limit, begins=like(beginning))
     return [session.name for session in found]
 
 
@@ -119,7 +118,7 @@ async def _beginning_with(log: LogReader, prefix: str) -> list[Session]:
     meant = ids_beginning(prefix)
     if meant is None:
         return []
-    found = await _newest(log, sessions.c.session_id.between(*meant), limit=CANDIDATES + 1)
+    found = await _newest(log, "s.session_id BETWEEN :first AND :last", CANDIDATES + 1, **meant._asdict())
     if len(found) > 1:
         named = "".join(f"\n  {session.session_id} {session.name}" for session in found[:CANDIDATES])
         more = "\n  …" if len(found) > CANDIDATES else ""
@@ -129,9 +128,9 @@ async def _beginning_with(log: LogReader, prefix: str) -> list[Session]:
     return found
 
 
-async def _newest(log: LogReader, *where: Any, limit: int) -> list[Session]:
-    statement: Select[Any] = select(sessions, LAST_ID).where(*where).order_by(*NEWEST_FIRST).limit(limit)
-    return _merged(await log.of_each(lambda part: part.rows(statement)), limit)
+async def _newest(log: LogReader, where: str, limit: int, **values: str) -> list[Session]:
+    statement = text(NEWEST.format(where, limit))
+    return _merged(await log.of_each(lambda part: part.rows(statement, **values)), limit)
 
 
 def _merged(parts: Sequence[Sequence[AnyRow]], limit: int) -> list[Session]:

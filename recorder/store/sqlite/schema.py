@@ -23,7 +23,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, CompoundSelect, Connection, Select, Table, literal_column, select, table, union_all
+from sqlalchemy import URL, Connection, Table
 
 from recorder.errors import StoreBusyError
 from recorder.model.events import SHARED
@@ -41,7 +41,6 @@ from recorder.store.schema import (
     require_head,
     sessions,
     table_statements,
-    tables_of,
     tombstones,
 )
 from recorder.store.search import INDEXES, OF_EXCHANGE, OF_SESSION, Indexed, SearchIndex, SearchStatements
@@ -79,15 +78,13 @@ SEARCH_TABLES = [
 ]
 
 
-def _sessions(words: str) -> CompoundSelect[*tuple[Any, ...]]:
-    return union_all(*(_sessions_of(index, words) for index in INDEXES))
-
-
-def _sessions_of(index: Indexed, words: str) -> Select[*tuple[Any, ...]]:
-    matches = literal_column(index.name).op("MATCH")(_quoted(words))
-    found: Any = select(literal_column("rowid")).select_from(table(index.name)).where(matches)
-    rows = tables_of[index.projection.name]
-    return select(rows.c.session_id).where(literal_column(f"{rows.name}.rowid").in_(found))
+def _sessions(words: str) -> tuple[str, dict[str, str]]:
+    parts = [
+        f"""SELECT session_id FROM {index.projection.table}
+        WHERE {index.projection.table}.rowid IN (SELECT rowid FROM {index.name} WHERE {index.name} MATCH :words)"""
+        for index in INDEXES
+    ]
+    return " UNION ALL ".join(parts), {"words": _quoted(words)}
 
 
 def _quoted(words: str) -> str:

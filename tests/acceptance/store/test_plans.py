@@ -23,11 +23,10 @@ from recorder.model.events import BODY_KINDS
 from recorder.store.location import database_url
 from recorder.store.queries.costs import exchange_costs
 from recorder.store.queries.event_place import event_place
-from recorder.store.queries.listing import ListPlace, SessionFilter
 from recorder.store.queries.outlines import outlines, progress, spans
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import holdings, recorders_of_open
-from recorder.store.queries.session_list import list_sessions, session_page
+from recorder.store.queries.session_list import ListPlace, SessionFilter, list_sessions, session_page
 from recorder.store.queries.session_named import count_named, session_named, tombstone_of
 from recorder.store.queries.usage import By, Summed, usage
 from recorder.store.search import INDEX_NAMES

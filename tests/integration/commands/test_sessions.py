@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from sqlalchemy import URL
 
-from recorder.store.queries.listing import SessionFilter
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.session_list import list_sessions
+from recorder.store.queries.session_list import SessionFilter, list_sessions
 from tests.support.conversations import HOSTILE, Conversations, answering, asking, call, message, response, thought
 from tests.support.provider.server import start
 from tests.support.server import Ran, everywhere, run, serving

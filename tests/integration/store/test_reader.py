@@ -12,9 +12,8 @@ from sqlalchemy import URL, Row
 from recorder.errors import NotFoundError, StoreError, UsageError
 from recorder.model.events import Event, Exchange
 from recorder.store.queries.event_place import EventPlace, event_place
-from recorder.store.queries.listing import ListPlace
 from recorder.store.queries.reader import PAGE_BYTES, PAGE_ROWS, LogReader
-from recorder.store.queries.session_list import list_sessions, session_page
+from recorder.store.queries.session_list import ListPlace, list_sessions, session_page
 from recorder.store.queries.session_named import count_named, session_named
 from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
