@@ -6,7 +6,7 @@ change of any event is a difference there. What the files themselves have of dam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,8 @@ from recorder.archive.place import is_archive
 from recorder.archive.schema import COPIED
 from recorder.errors import StoreBusyError, StoreError
 from recorder.program import load
-from recorder.store.duckdb.connection import quoted
 from recorder.store.maintain.verify.log import LogVerifier, SessionReport, Writer
-from recorder.store.schema import events
+from recorder.store.sql import Statement
 
 if TYPE_CHECKING:
     from recorder.archive.unpack import Archive
@@ -28,7 +27,7 @@ COMMAND = "verify"
 
 
 @contextmanager
-def open_verifier(url: URL, writer: Callable[[str], Writer]) -> Iterator[LogVerifier | ArchiveVerifier]:
+def open_verifier(url: URL, writer: Callable[[str], Writer]) -> Iterator[LogVerifier]:
     """Open a log or an archive to prove it. `writer` returns the state of a recorder.
 
     Raise `NotFoundError` or `StoreError` if there is none that can be read here.
@@ -41,8 +40,8 @@ def open_verifier(url: URL, writer: Callable[[str], Writer]) -> Iterator[LogVeri
         yield ArchiveVerifier(archive, writer)
 
 
-class ArchiveVerifier:
-    """The same of an archive as `LogVerifier` of a log."""
+class ArchiveVerifier(LogVerifier):
+    """A verifier of an archive, whose tables DuckDB reads."""
 
     def __init__(self, archive: Archive, writer: Callable[[str], Writer]) -> None:
         self.name = archive.name
@@ -53,26 +52,14 @@ class ArchiveVerifier:
         found = []
         for table in COPIED:
             try:
-                self._ask(f"SELECT sum(length({table.key[0]})) FROM {table.name}")
+                self._ask(Statement(f"SELECT sum(length({table.key[0]})) FROM {table.name}"))
             except StoreError as error:
                 found.append(str(error))
         return found
 
-    def rebuild_is_due(self) -> bool:
-        return bool(self._ask("SELECT count(*) FROM rebuilds")[0][0])
-
-    def count(self) -> int:
-        count: int = self._ask(f"SELECT count(*) FROM {events.name}")[0][0]
-        return count
-
     def session_ids(self) -> list[str]:
         every = " UNION ".join(f"SELECT session_id FROM {table.name}" for table in COPIED)
-        return sorted(session_id for (session_id,) in self._ask(every))
-
-    def has(self, session_id: str) -> bool:
-        which = f"session_id = {quoted(session_id)}"
-        here = (f"EXISTS (SELECT 1 FROM {table.name} WHERE {which})" for table in COPIED)
-        return bool(self._ask(f"SELECT {' OR '.join(here)}")[0][0])
+        return sorted(session_id for (session_id,) in self._ask(Statement(every)))
 
     def verify(self, session_id: str, advance: Callable[[int], None], *, projections: bool = True) -> SessionReport:
         """Read a session to its last event. `advance` is called after every page with its number of events."""
@@ -90,6 +77,7 @@ class ArchiveVerifier:
             report.find(exchange_id, "orphan", "there are events of an exchange that has no row: it was removed")
         return report
 
-    def _ask(self, sql: str) -> list[Any]:
+    def _ask(self, statement: Statement, values: Mapping[str, Any] | None = None) -> list[Any]:
+        sql, names = statement.positional("sqlite")
         with translated(self._archive.url):
-            return self._archive.connection.execute(sql).fetchall()
+            return self._archive.connection.execute(sql, [(values or {})[name] for name in names]).fetchall()

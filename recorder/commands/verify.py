@@ -17,7 +17,7 @@ from sqlalchemy import URL
 from recorder.archive.opening import open_log
 from recorder.archive.place import database_name
 from recorder.archive.registry import archives_of
-from recorder.archive.verify import ArchiveVerifier, open_verifier
+from recorder.archive.verify import open_verifier
 from recorder.cassettes import refused
 from recorder.commands.ops.findings import bad_line
 from recorder.commands.ops.last_verify import LastVerify, keep
@@ -167,7 +167,7 @@ class _VerifyRun:
                 if isinstance(error, StoreBusyError) or not self.damage:
                     raise
 
-    def _sessions(self, checkup: LogVerifier | ArchiveVerifier, marks: Marks) -> Iterator[SessionReport]:
+    def _sessions(self, checkup: LogVerifier, marks: Marks) -> Iterator[SessionReport]:
         if self._refs:
             self.ids = [self._found(ref, checkup) for ref in self._refs]
             there = {session_id for session_id in self.ids if checkup.has(session_id)}
@@ -188,7 +188,7 @@ class _VerifyRun:
                     _compare(verified, marks[session_id], session_id in there)
                 yield verified
 
-    def _found(self, ref: str, checkup: LogVerifier | ArchiveVerifier) -> str:
+    def _found(self, ref: str, checkup: LogVerifier) -> str:
         """Return the id of a session, which may have nothing left but its tombstone."""
         if len(ref) == ID_LENGTH and ids_beginning(ref) and (self.archive is not None or checkup.has(ref)):
             return ref  # an archive gets the ids that were found for the log
