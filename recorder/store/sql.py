@@ -21,9 +21,7 @@ from sqlalchemy import (
     TextClause,
     and_,
     bindparam,
-    exists,
     literal_column,
-    select,
     text,
 )
 from sqlalchemy.dialects import registry
@@ -31,7 +29,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ClauseElement
 
 from recorder.model.events import BODY_KINDS
-from recorder.store.schema import ID, archives, events, prices
+from recorder.store.schema import ID, events
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -76,21 +74,13 @@ Step = tuple[Statement, Any]
 """A statement and its values by name, or a list of such values: then it is run for each, and gives no rows."""
 
 
-class PlacesSql(NamedTuple):
-    """The SQL that reads `:places`, a JSON array of objects with `x`, the id of an exchange, and `pos`, a position."""
-
-    rows: str  # an item of FROM
-    session_id: str  # the value `:session_id`, as an id
-    exchange_id: str
-    pos: str
-
-
 class SqlForms(NamedTuple):
     """SQL in which an engine differs from others."""
 
     driver: str  # as SQLAlchemy names it
     paramstyle: str  # of its values by name
-    places: PlacesSql
+    # Reads the events of a session at `:places`, a JSON array of objects with `x`, an exchange, and `pos`.
+    at_places: str
     contains: str  # the condition that a text, or some bytes, `{whole}` contains `{part}`
     clock_ns: str  # the time by the clock of the server, in nanoseconds since the epoch; a file has no clock
     silence_ns: str  # the nanoseconds since `{heard}`, a time by that clock, less those in which the server was away
@@ -103,12 +93,8 @@ FORMS: Mapping[str, SqlForms] = {
     "sqlite": SqlForms(
         driver="sqlite",
         paramstyle="named",
-        places=PlacesSql(
-            rows="json_each(:places) AS k",
-            session_id=":session_id",
-            exchange_id="json_extract(k.value, '$.x')",
-            pos="json_extract(k.value, '$.pos')",
-        ),
+        at_places="""json_each(:places) AS k CROSS JOIN events AS e WHERE e.session_id = :session_id
+    AND e.exchange_id = json_extract(k.value, '$.x') AND e.pos = json_extract(k.value, '$.pos')""",
         contains="instr({whole}, {part}) > 0",
         clock_ns="NULL",
         silence_ns="NULL",
@@ -118,12 +104,8 @@ FORMS: Mapping[str, SqlForms] = {
     "postgresql": SqlForms(
         driver="postgresql.psycopg",
         paramstyle="pyformat",
-        places=PlacesSql(
-            rows="json_to_recordset(CAST(:places AS json)) AS k (x uuid, pos bigint)",
-            session_id="CAST(:session_id AS uuid)",
-            exchange_id="k.x",
-            pos="k.pos",
-        ),
+        at_places="""json_to_recordset(CAST(:places AS json)) AS k (x uuid, pos bigint)
+CROSS JOIN events AS e WHERE e.session_id = CAST(:session_id AS uuid) AND e.exchange_id = k.x AND e.pos = k.pos""",
         contains="position({part} IN {whole}) > 0",
         clock_ns=_NS("clock_timestamp()"),
         silence_ns=f"{_NS('clock_timestamp()')} - greatest({{heard}}, {_NS('pg_postmaster_start_time()')})",
@@ -261,8 +243,8 @@ _KINDS = ", ".join(f"'{kind}'" for kind in sorted(BODY_KINDS))
 IS_OF_BODY = f"kind IN ({_KINDS})"
 """An event, whose name may stand before this with a dot, has bytes of the decoded body of a response."""
 
-HAS_PRICES = select(exists(select(prices.c.provider)))
+HAS_PRICES = text("SELECT EXISTS (SELECT 1 FROM prices)")
 """Whether there is any price: without one, no cost is known."""
 
-ATTACHED_ARCHIVES = select(archives.c.url).order_by(archives.c.attached_ns, archives.c.url)
+ATTACHED_ARCHIVES = text("SELECT url FROM archives ORDER BY attached_ns, url")
 """The URLs of a log's archives, in the order in which they were attached."""

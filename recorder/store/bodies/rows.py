@@ -20,17 +20,11 @@ Ask = Callable[[Statement, Any], Iterable[Row]]
 
 _KIND, _TYPE, _RAW = (list(events.c).index(events.c[name]) for name in ("kind", "type", "raw"))
 
-_OF_SOURCES = """
-SELECT CAST(e.exchange_id AS TEXT), e.pos, e.type, e.raw
-FROM {} CROSS JOIN events AS e
-WHERE e.session_id = {} AND e.exchange_id = {} AND e.pos = {} AND e.kind = 'request' AND e.type IN ('body', 'shared')
-"""
-
 
 def sources_sql(engine: str) -> str:
     """Return the select of the rows that a recipe needs, with the values of `SharedRow.parameters`."""
-    places = FORMS[engine].places
-    return _OF_SOURCES.format(places.rows, places.session_id, places.exchange_id, places.pos)
+    return f"""SELECT CAST(e.exchange_id AS TEXT), e.pos, e.type, e.raw FROM {FORMS[engine].at_places}
+AND e.kind = 'request' AND e.type IN ('body', 'shared')"""
 
 
 _SOURCES = Statement(sources_sql)

@@ -22,7 +22,7 @@ from contextlib import aclosing
 from typing import Any
 
 import msgspec
-from sqlalchemy import URL, func, select, text
+from sqlalchemy import URL, select, text
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
 from recorder.model.events import Event, Exchange, Session
@@ -33,7 +33,7 @@ from recorder.store.maintain.verify.chain import ChainVerifier, LogFinding
 from recorder.store.queries.outlines import LAST_POS, of_last_event
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, exchanges, ingest_offsets, sessions, tombstones
-from recorder.store.sql import FORMS, OF_EXCHANGE, columns_of, has_ended, of_session, struct_of
+from recorder.store.sql import FORMS, OF_EXCHANGE, columns_of, has_ended, of_named, of_session, struct_of
 from recorder.store.write.writer import Store
 
 PAGE_ROWS = 2_000
@@ -92,10 +92,12 @@ class BulkReader(LogReader):
 
     async def count(self, session_ids: Collection[str] | None = None) -> int:
         """Return the number of exchanges, in all sessions or in some."""
-        some = select(func.count()).select_from(exchanges)
-        if session_ids is not None:
-            some = some.where(exchanges.c.session_id.in_(session_ids))
-        [(count,)] = await self.rows(some)
+        sql = "SELECT count(*) FROM exchanges"
+        if session_ids is None:
+            [(count,)] = await self.rows(text(sql))
+        else:
+            named = of_named(f"{sql} WHERE session_id IN :session_ids")
+            [(count,)] = await self.rows(named, session_ids=list(session_ids))
         return int(count)
 
     async def session_ids(self) -> list[str]:

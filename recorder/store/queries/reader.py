@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from sqlalchemy import URL, Select, bindparam, func, select, text
+from sqlalchemy import URL, TextClause, bindparam, select, text
 from sqlalchemy.sql import Executable
 
 from recorder.errors import StoreError
@@ -23,8 +23,8 @@ from recorder.model.events import SHARED, Event, Exchange
 from recorder.program import load
 from recorder.store.engine import AnyRow, ReadConnection, ReadSource, address_of, reading_of, source_of
 from recorder.store.location import database_url
-from recorder.store.schema import REBUILD_IS_DUE, events, exchanges, require_head
-from recorder.store.sql import of_exchange, of_session, struct_of
+from recorder.store.schema import REBUILD_IS_DUE, TEXT, events, exchanges, require_head
+from recorder.store.sql import OF_EXCHANGE, columns_of, of_session, struct_of
 
 T = TypeVar("T")
 
@@ -37,16 +37,18 @@ _REBUILD_IS_DUE = text(REBUILD_IS_DUE)
 
 
 @lru_cache(KINDS)
-def _page(kinds: frozenset[str] | None) -> Select[*tuple[Any, ...]]:
+def _page(kinds: frozenset[str] | None) -> TextClause:
     """Select the events after a position that fit in a page: the sizes decide where it ends, then the rows are read."""
-    wanted = [of_exchange(events), events.c.pos > bindparam("after")]
+    wanted = f"{OF_EXCHANGE} AND pos > :after"
     if kinds is not None:
-        wanted.append(events.c.kind.in_(sorted(kinds)))
-    size = func.length(events.c.raw)
-    before = (func.sum(size).over(order_by=events.c.pos) - size).label("before")
-    sizes = select(events.c.pos, before).where(*wanted).order_by(events.c.pos).limit(PAGE_ROWS).subquery()
-    until = select(func.max(sizes.c.pos)).where(sizes.c.before < PAGE_BYTES).scalar_subquery()
-    return select(events).where(*wanted, events.c.pos <= until).order_by(events.c.pos)
+        wanted += " AND kind IN :kinds"
+    page = text(f"""SELECT {columns_of(events, "e")} FROM events AS e WHERE {wanted} AND pos <= (
+    SELECT max(pos) FROM (
+        SELECT pos, sum(length(raw)) OVER (ORDER BY pos) - length(raw) AS before
+        FROM events WHERE {wanted} ORDER BY pos LIMIT {PAGE_ROWS}
+    ) AS sizes WHERE before < {PAGE_BYTES}
+) ORDER BY pos""")
+    return page if kinds is None else page.bindparams(bindparam("kinds", sorted(kinds), type_=TEXT, expanding=True))
 
 
 class LogReader:
