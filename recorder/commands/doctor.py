@@ -24,8 +24,7 @@ from recorder.model.text import safe_text
 from recorder.program import load
 from recorder.store.engine import address_of
 from recorder.store.location import journal_root
-from recorder.store.maintain.checks import CheckResult
-from recorder.store.maintain.upkeep import upkeep_of
+from recorder.store.maintain.upkeep import CheckResult, upkeep_of
 
 
 @click.command()

@@ -54,8 +54,8 @@ from recorder.journal.scrub import FROM_CLIENTS, RequestBodyScrubber, without_bo
 from recorder.model.events import Event
 from recorder.model.payloads import RequestHead
 from recorder.store.maintain.purge.delete import late_exchanges, refused_because
+from recorder.store.write.links import Key, key_of
 from recorder.store.write.projector import NOTHING, Whole
-from recorder.store.write.request_links import Key, key_of
 from recorder.store.write.retry import Pause, Retry, Stopped, Uncommitted
 from recorder.store.write.writer import Store
 from recorder.wire.grouping.history import may_continue

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.store.write.links import Key, key_of
 from recorder.store.write.projector import Whole
-from recorder.store.write.request_links import Key, key_of
 
 LIMIT_BYTES = 32 * 2**20
 """Some 50,000 small events, a thousand answers at once. To read an event back takes a fifth of what it takes to fold

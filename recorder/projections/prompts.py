@@ -1,7 +1,7 @@
 """The prompt of each exchange as digests of its segments, and why the provider's cache did not give what it could.
 
 A fold knows one exchange: it makes a row without a comparison. `recorder.projections.cache_misses` compares rows, and
-the store writes the result into the columns of the comparison (`recorder.store.write.cache_links`).
+the store writes the result into the columns of the comparison (`recorder.store.write.links`).
 """
 
 from __future__ import annotations

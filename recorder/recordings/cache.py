@@ -106,7 +106,7 @@ async def cache_of_recordings(session: RecordedSession) -> list[CacheTurn]:
 
 
 def _parent(row: PromptRow, rows: Iterable[PromptRow], links: dict[str, RequestRow]) -> PromptRow | None:
-    """Return the row that one continues, by the rules of `recorder.store.write.request_links`."""
+    """Return the row that one continues, by the rules of `recorder.store.write.links`."""
     link = links.get(row.exchange_id)
     if link is None or not row.continues:
         return None

@@ -25,7 +25,7 @@ from recorder.journal.reader import waiting
 from recorder.journal.unreadable import LIMIT_BYTES, folder, unreadable_files
 from recorder.model.text import counted
 from recorder.proxy.http.server_capacity import capacity
-from recorder.store.maintain.checks import CheckResult
+from recorder.store.maintain.upkeep import CheckResult
 
 LOW_BYTES = 2**30  # an hour of a busy gateway without its database: `recorder.journal.writer.LIMIT_BYTES`
 WAITING_BYTES = 64 * 2**20  # in a journal whose recorder runs: its ingester is behind

@@ -21,9 +21,8 @@ from recorder.ingest.recovery import Unfinished, has_journal, unfinished_sql
 from recorder.model.text import counted, span_text
 from recorder.store.engine import address_of, engine_name
 from recorder.store.location import journal_root
-from recorder.store.maintain.checks import CHECKS, Ask, Check, CheckResult, run_checks
 from recorder.store.maintain.declared import schema_differences, sentence
-from recorder.store.maintain.upkeep import upkeep_of
+from recorder.store.maintain.upkeep import CHECKS, Ask, Check, CheckResult, run_checks, upkeep_of
 from recorder.store.maintain.verify.log import Writer
 from recorder.store.schema import HEAD
 from recorder.store.sql import has_ended

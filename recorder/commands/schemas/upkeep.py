@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from recorder.commands.schemas.form import Form
-from recorder.store.maintain.checks import State as CheckState
+from recorder.store.maintain.upkeep import State as CheckState
 
 
 class PriceCard(Form):

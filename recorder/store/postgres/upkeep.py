@@ -21,8 +21,19 @@ from recorder.model.text import span_text
 from recorder.program import load
 from recorder.store.engine import Progress
 from recorder.store.location import database_name
-from recorder.store.maintain.checks import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
-from recorder.store.maintain.upkeep import NOTHING, PROBE_S, LogProbe, ProbeResult
+from recorder.store.maintain.upkeep import (
+    CHECKS,
+    LIMIT_S,
+    NOTHING,
+    PROBE_S,
+    Ask,
+    Check,
+    CheckResult,
+    LogProbe,
+    ProbeResult,
+    of_schema,
+    run_checks,
+)
 from recorder.store.postgres import address
 from recorder.store.postgres.ddl import APPENDED, DAY, MAY_ADD, MONTH, READ_TABLES, UNIT, WRITER, missing
 from recorder.store.schema import READ_REVISION, VERSION_TABLE

@@ -26,8 +26,19 @@ from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.files import sync
 from recorder.journal.reader import size_bytes
 from recorder.store.engine import Backup, Progress
-from recorder.store.maintain.checks import CHECKS, LIMIT_S, Ask, Check, CheckResult, of_schema, run_checks
-from recorder.store.maintain.upkeep import NOTHING, PROBE_S, LogProbe, ProbeResult
+from recorder.store.maintain.upkeep import (
+    CHECKS,
+    LIMIT_S,
+    NOTHING,
+    PROBE_S,
+    Ask,
+    Check,
+    CheckResult,
+    LogProbe,
+    ProbeResult,
+    of_schema,
+    run_checks,
+)
 from recorder.store.schema import APPLICATION_ID, LOG, READ_REVISION
 from recorder.store.sqlite import address
 from recorder.store.sqlite.connection import application_id, is_empty, open_reader, translated

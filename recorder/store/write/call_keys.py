@@ -24,7 +24,7 @@ from recorder.projections.results import RepeatedCalls
 from recorder.projections.rows import TABLES, ItemRow
 from recorder.store.engine import Database
 from recorder.store.sql import OF_EXCHANGE, Statement, Step
-from recorder.store.write.request_links import Asking, Key, key_of
+from recorder.store.write.links import Asking, Key, key_of
 from recorder.wire.dialects.canonical import call_place
 
 NEAR = 16

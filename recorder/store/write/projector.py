@@ -36,9 +36,8 @@ from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, 
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, tables_of
 from recorder.store.search import INDEXES
 from recorder.store.sql import OF_EXCHANGE, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, columns_of
-from recorder.store.write.cache_links import Comparisons
 from recorder.store.write.call_keys import is_given, later_requests, rekey
-from recorder.store.write.request_links import Asking, Key, Links, ask_together, key_of
+from recorder.store.write.links import Asking, Comparisons, Key, Links, ask_together, key_of
 from recorder.wire.grouping.session import HISTORY
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from recorder.ingest.ingester import Ingester, recover
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
 from recorder.store.location import database_url
-from recorder.store.maintain.checks import CheckResult
+from recorder.store.maintain.upkeep import CheckResult
 from recorder.store.sqlite.upkeep import WAL_BYTES, file_checks, has_wal_fix
 from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never

@@ -12,7 +12,7 @@ from sqlalchemy import URL
 from recorder.commands.doctor import diagnosis
 from recorder.commands.ops import health_log
 from recorder.store.location import database_url, journal_root
-from recorder.store.maintain.checks import CheckResult
+from recorder.store.maintain.upkeep import CheckResult
 from recorder.store.postgres import upkeep as postgres_upkeep
 from recorder.store.postgres.ddl import GRANTS, READER, WRITER
 from recorder.store.write.writer import Store

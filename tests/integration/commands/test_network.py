@@ -12,7 +12,7 @@ from recorder.commands.doctor import network as diagnosis
 from recorder.commands.serving.network import CONNECTING, NAMES, network_of
 from recorder.errors import UsageError
 from recorder.proxy.http.network import DIRECT, Endpoint, Network
-from recorder.store.maintain.checks import CheckResult
+from recorder.store.maintain.upkeep import CheckResult
 from tests.support.commands import COMMANDS
 from tests.support.server import run
 

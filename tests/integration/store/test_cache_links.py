@@ -11,7 +11,7 @@ from sqlalchemy import URL
 from recorder.model.events import Exchange
 from recorder.store.location import database_url
 from recorder.store.sql import Statement
-from recorder.store.write import cache_links
+from recorder.store.write import links
 from recorder.store.write.writer import Store
 from tests.support.conversations import Conversation, Conversations, message, response
 from tests.support.empty_log import empty
@@ -92,8 +92,8 @@ def test_what_is_projected_together_is_compared_as_alone(
     keys = [(each.session_id, each.exchange_id) for each in agent(Conversations(database).session("run"))]
     wanted = asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id")
     asked(database, "DELETE FROM p_prompts_v1")
-    monkeypatch.setattr(cache_links, "NEAR", 1)  # so that a row before them all is asked for alone
-    monkeypatch.setattr(cache_links, "_NEAR", Statement(f"{cache_links._BEFORE} LIMIT 1"))
+    monkeypatch.setattr(links, "NEAR", 1)  # so that a row before them all is asked for alone
+    monkeypatch.setattr(links, "_NEAR", Statement(f"{links._EARLIER_ROWS} LIMIT 1"))
     with Store(database) as store, store.transaction():
         store.projector.project_all([key for number, key in enumerate(keys) if number not in together])
         store.projector.project_all([keys[number] for number in together])
@@ -117,8 +117,8 @@ def test_a_stored_request_between_new_ones_is_compared_with(database: URL) -> No
 def test_stored_requests_before_the_first_of_several_new_ones_are_compared_with(
     database: URL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_links, "NEAR", 1)
-    monkeypatch.setattr(cache_links, "_NEAR", Statement(f"{cache_links._BEFORE} LIMIT 1"))
+    monkeypatch.setattr(links, "NEAR", 1)
+    monkeypatch.setattr(links, "_NEAR", Statement(f"{links._EARLIER_ROWS} LIMIT 1"))
     session = Conversations(database).session("run")
     exchanges = [turn(session, [user("why? " * 200)], at_s, 3000, 2944) for at_s in (0, 5, 10, 15)]
     wanted = asked(database, "SELECT * FROM p_prompts_v1 ORDER BY exchange_id")

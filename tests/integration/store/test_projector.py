@@ -21,8 +21,8 @@ from recorder.store.maintain.rebuild import rebuild
 from recorder.store.schema import REBUILD_IS_DUE
 from recorder.store.search import INDEX_NAMES
 from recorder.store.write import projector
+from recorder.store.write.links import key_of
 from recorder.store.write.projector import Whole
-from recorder.store.write.request_links import key_of
 from recorder.store.write.writer import Store
 from recorder.wire.grouping.session import HISTORY
 from recorder.wire.sse import FRAME_LIMIT

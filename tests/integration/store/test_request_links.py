@@ -19,7 +19,7 @@ from recorder.store.location import database_url
 from recorder.store.maintain.rebuild import rebuild
 from recorder.store.queries.reader import LogReader
 from recorder.store.sql import Statement
-from recorder.store.write import request_links
+from recorder.store.write import links
 from recorder.store.write.writer import Store
 from recorder.wire.logical_request import LogicalRequests
 from tests.support.conversations import Conversation, Conversations, call, message, response, sse, thought
@@ -164,7 +164,7 @@ def test_a_long_conversation_is_rebuilt_in_linear_time(database: URL, monkeypatc
         looked_up.append(row.exchange_id)
         return linked(row, *rest)
 
-    monkeypatch.setattr(request_links, "linked", counted)
+    monkeypatch.setattr(links, "linked", counted)
     with Store(database) as store:
         rebuild(store, lambda done, total: None)
     assert len(looked_up) < 6 * len(exchanges)
@@ -259,7 +259,7 @@ async def test_those_that_an_exchange_continues_are_found(database: URL) -> None
     ],
 )
 def test_a_link_is_sought_by_its_index(database: URL, name: str, index: str) -> None:
-    statement: Statement = getattr(request_links, name)
+    statement: Statement = getattr(links, name)
     values = dict.fromkeys((*RequestRow.__struct_fields__, "of_response", "after"))
     with connected(database) as connection:
         steps = [step[3] for step in connection.execute(f"EXPLAIN QUERY PLAN {statement.text('sqlite')}", values)]
