@@ -15,11 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from recorder.diff.compared import ComparedRecording, compared_sides
-from recorder.diff.items import answer, item_pairs, tools
-from recorder.diff.measures import TOLERANCE, body, timing, usage
+from recorder.diff.levels import TOLERANCE, answer, body, item_pairs, request, timing, tools, usage
 from recorder.diff.pairing import pair_exchanges
 from recorder.diff.report import ALL, DEFAULT, EXACT, Level, LevelReport, Pair, Report, Terms, Which
-from recorder.diff.request import request
 from recorder.diff.sequence import events
 from recorder.diff.shape import shape
 from recorder.model.recording import Recording

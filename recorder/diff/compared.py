@@ -1,28 +1,99 @@
-"""A recording as it is compared: its request, the rows of its projections, and its body block by block.
+"""A recording as it is compared: its request, the rows of its projections, its body block by block, its final texts.
 
-Pure; never raises on what was recorded. Each part is computed once, when it is needed.
+Pure; never raises on what was recorded. Each part is computed once, when it is needed. The facts of the response are
+noted as they come, and joined: no delta is held. The numbers of items are those of their rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
+from io import StringIO
 from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.diff.noted_facts import NotedFacts
 from recorder.model.events import Event, Exchange
-from recorder.model.facts import Fact
+from recorder.model.facts import (
+    Fact,
+    Field,
+    Handler,
+    ItemFinished,
+    ItemStarted,
+    ItemState,
+    ResponseItems,
+    TextAdded,
+    TextFinished,
+    UsageReported,
+)
 from recorder.model.recording import Recording
+from recorder.model.text import storable
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, FactReader, Pieces
-from recorder.projections.fold import Folding
+from recorder.projections.fold import Folding, Rows
+from recorder.projections.item import ItemFact, Slot, Unmatched, slot_of
+from recorder.projections.items import ITEMS_LIMIT
 from recorder.projections.rows import ItemRow, TimingRow, UsageRow
 from recorder.replay.matching import MatchRequest
 from recorder.replay.matching.fingerprint import NO_JSON, json_value, request_of
 from recorder.wire.logical_request import LogicalRequests, links_of
 from recorder.wire.recording import blocks
+
+Parts = dict[int, str]
+
+
+class NotedFacts:
+    """An observer of the fold of one exchange, and what that has come to."""
+
+    def __init__(self) -> None:
+        self.numbers: Mapping[Slot, int] = {}  # of the items of that fold
+        self.rows: Rows = {}  # of the projections
+        self.first: dict[str, Event] = {}  # event of each kind
+        self.reports: list[str] = []  # of usage, as JSON
+        self.stated: list[tuple[int, Field, Parts] | ResponseItems] = []  # statements of texts, part by part
+        self._streamed: dict[tuple[int, Field], dict[int, StringIO]] = {}
+
+    def handlers(self) -> Mapping[type[Fact], Handler]:
+        return {
+            TextAdded: self._on_text,
+            TextFinished: self._on_text_finished,
+            ItemStarted: self._on_item,
+            ItemFinished: self._on_item,
+            ResponseItems: lambda fact, event: self.stated.append(fact),
+            UsageReported: lambda fact, event: self.reports.append(fact.raw),
+        }
+
+    def _on_text(self, fact: TextAdded, event: Event) -> None:
+        parts = self._streamed.setdefault((self.number(fact), fact.field), {})
+        if fact.part not in parts:
+            parts[fact.part] = StringIO()  # a piece as an object takes ten times its text
+        parts[fact.part].write(fact.text)
+
+    def _on_text_finished(self, fact: TextFinished, event: Event) -> None:
+        self.stated.append((self.number(fact), fact.field, {fact.part: fact.text}))
+
+    def _on_item(self, fact: ItemStarted | ItemFinished, event: Event) -> None:
+        self.stated += stated_parts(self.number(fact), fact.stated)
+
+    def number(self, fact: ItemFact) -> int:
+        """Return the number of the item that a fact is about; of one without a row, one that no row has."""
+        return self.numbers.get(slot_of(fact, self.numbers), ITEMS_LIMIT)
+
+    def streamed(self) -> dict[tuple[int, Field], Parts]:
+        """Return what deltas added, by item, field and part."""
+        found: dict[tuple[int, Field], Parts] = {}
+        for item_and_field, parts in self._streamed.items():
+            found[item_and_field] = {part: text.getvalue() for part, text in parts.items()}
+        return found
+
+
+def stated_parts(number: int, stated: ItemState) -> list[tuple[int, Field, Parts]]:
+    """Return the texts of a statement, field by field."""
+    by_field: dict[Field, Parts] = {}
+    for field, part, text in stated.texts:
+        by_field.setdefault(field, {})[part] = text
+    return [(number, field, parts) for field, parts in by_field.items()]
 
 
 class ComparedBlock(NamedTuple):
@@ -153,3 +224,123 @@ class _Passing:
 def json_of(data: bytes | None) -> Any:
     """Return any JSON, as requests are read too (`1.0` is `1`), or `NO_JSON`."""
     return NO_JSON if data is None else json_value(data)
+
+
+_NOTHING: AbstractSet[str] = frozenset()
+
+
+# -- the final texts of its items, found by their numbers, and the texts of its events that only repeat them
+
+
+class Statement(NamedTuple):
+    """The statement of a block about items, and the deltas in it."""
+
+    texts: Sequence[AbstractSet[str]]  # that say nothing else than deltas, and items at their end, do
+    items: tuple[int, ...]  # by their rows
+    is_open: bool  # whether a delta of it is of a text that did not end as its deltas say
+
+
+NO_STATEMENT = Statement((), (), False)
+
+
+class FinalTexts:
+    """The final texts of one response: read from all its events first, then compared block by block."""
+
+    def __init__(self, texts: NotedFacts, rows: Sequence[ItemRow]) -> None:
+        self._rows = rows
+        self._final = [_texts(row) for row in rows]
+        self._number = texts.number
+        streamed = texts.streamed()
+        self._agreeing = {at for at, parts in streamed.items() if self._agrees(*at, _joined(parts))}
+        self._known: list[set[str]] = []
+        for row, final in zip(rows, self._final, strict=True):
+            self._known.append(set(filter(None, (row.name, *final.values()))))
+        self._add_parts(streamed, texts)
+
+    def statement(self, block: ComparedBlock) -> Statement:
+        """Return the texts of a block that other levels show, its items, and its deltas, which are compared beside."""
+        facts = block.facts
+        if len(facts) == 1 and isinstance(facts[0], TextAdded):  # most of every stream
+            delta = facts[0]
+            number = self._number(delta)
+            is_open = (number, delta.field) not in self._agreeing
+            return Statement((self._known_of(number), {delta.text}), (number,), is_open)
+        texts: list[AbstractSet[str]] = []
+        items: list[int] = []
+        is_open = False
+        for fact in facts:
+            if isinstance(fact, ResponseItems):
+                items += self._row_numbers(fact)
+            elif isinstance(fact, ItemFact):
+                number = self._number(fact)
+                items.append(number)
+                if isinstance(fact, TextAdded):
+                    texts.append({fact.text})
+                    is_open = is_open or (number, fact.field) not in self._agreeing
+        numbers = tuple(dict.fromkeys(items))
+        return Statement([*map(self._known_of, numbers), *texts], numbers, is_open) if numbers else NO_STATEMENT
+
+    def end(self, number: int) -> Any:
+        """Return the final content of an item, to be compared."""
+        return (self._rows[number].name, self._final[number]) if number < len(self._rows) else None
+
+    def _known_of(self, number: int) -> AbstractSet[str]:
+        return self._known[number] if number < len(self._known) else _NOTHING
+
+    def _row_numbers(self, fact: ResponseItems) -> list[int]:
+        """Return the rows of the items of the end; one past them all for none."""
+        left = Unmatched(self._rows)
+        numbers: list[int] = []
+        for index, stated in enumerate(fact.items):
+            row = left.take(index, stated)
+            numbers.append(len(self._rows) if row is None else row.item)
+        return numbers
+
+    # -- what agrees with the end
+
+    def _agrees(self, number: int, field: Field, text: str) -> bool:
+        return number < len(self._final) and storable(text) == self._final[number].get(field)
+
+    def _add_parts(self, ended: dict[tuple[int, Field], Parts], texts: NotedFacts) -> None:
+        """Add texts in parts: the parts as they ended, if together they are the item's final text."""
+        for number, field, stated in self._stated(texts):
+            ended.setdefault((number, field), {}).update({part: text for part, text in stated.items() if text})
+            self._add_if_whole(number, field, stated)
+        for (number, field), parts in ended.items():
+            self._add_if_whole(number, field, parts)
+
+    def _stated(self, texts: NotedFacts) -> Iterator[tuple[int, Field, Parts]]:
+        for each in texts.stated:
+            if not isinstance(each, ResponseItems):
+                yield each
+                continue
+            for number, stated in zip(self._row_numbers(each), each.items, strict=True):
+                yield from stated_parts(number, stated)
+
+    def _add_if_whole(self, number: int, field: Field, parts: Mapping[int, str]) -> None:
+        if self._agrees(number, field, _joined(parts)):
+            self._known[number].update(filter(None, parts.values()))
+
+
+def _joined(parts: Mapping[int, str]) -> str:
+    return "".join(parts[part] for part in sorted(parts))
+
+
+def _texts(row: ItemRow) -> dict[Field, str]:
+    """Split the texts of a row into one each."""
+    found: dict[Field, str | None] = {
+        "reasoning" if row.kind == "reasoning" else "text": row.text,
+        "refusal": row.refusal,
+        "arguments": row.arguments,
+        "output": row.output,
+        "summary": "".join(summaries(row)),
+    }
+    return {field: text for field, text in found.items() if text}
+
+
+def summaries(row: ItemRow) -> list[str]:
+    """Return the parts of a summary; none if it is too long to be kept."""
+    try:
+        return msgspec.json.decode(row.summary or "[]", type=list[str])
+    except msgspec.DecodeError:
+        return []

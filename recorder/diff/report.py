@@ -44,7 +44,7 @@ class Terms(msgspec.Struct, frozen=True):
     """The terms of a comparison: what counts as a difference."""
 
     exact: bool = False  # nothing is noise, and no level owns what another one has too
-    tolerance: float = 1.25  # see `recorder.diff.measures`
+    tolerance: float = 1.25  # see `recorder.diff.levels`
     rules: Rules = DEFAULT_RULES  # of requests
 
 

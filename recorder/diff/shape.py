@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from recorder.diff.compared import ComparedRecording
+from recorder.diff.levels import compared
 from recorder.diff.noise_filter import BLANK
 from recorder.diff.report import Difference, LevelReport, Terms, cut, found
-from recorder.diff.request import compared
 from recorder.diff.steps import Step, steps
 from recorder.projections.rows import ItemRow
 from recorder.wire.dialects.json_values import as_json

@@ -3,30 +3,66 @@
 What two streams of the same answer may do differently without saying anything else is not in a step's value: where the
 deltas of a text are cut, ids, times. The texts, their numbers and which ids are the same stand beside. A ping or a
 comment within a run is moved to its end: where in a text a silence was broken is chance.
+
+Steps take little memory: those of one exchange are in compressed pages, and a long run has what it has of each event as
+one. An event that has values of its own, as probabilities, is a step of its own: as an object it takes three kilobytes.
 """
 
 from __future__ import annotations
 
+import pickle
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import msgspec
 
 from recorder.diff.alignment import Numbers
-from recorder.diff.compared import ComparedBlock, ComparedRecording, json_of
-from recorder.diff.final_texts import NO_STATEMENT, FinalTexts, Statement
+from recorder.diff.compared import NO_STATEMENT, ComparedBlock, ComparedRecording, FinalTexts, Statement, json_of
+from recorder.diff.levels import joined_by_name
 from recorder.diff.noise_filter import FilteredPayload, NoiseFilter, owned
-from recorder.diff.packed_steps import CutText, PackedSteps
 from recorder.diff.report import Terms
-from recorder.diff.request import joined_by_name
 from recorder.model.events import WHOLE, Event
 from recorder.model.facts import TextAdded, UsageReported
+from recorder.model.packed_events import ComputedSequence, Packed
 from recorder.replay.matching.fingerprint import NO_JSON
 from recorder.wire.dialects.canonical import canonical
 from recorder.wire.sse import BOM, Fields, parse
+
+
+class CutText(ComputedSequence[str]):
+    """A text, and where it is cut in pieces. Others are added at its end."""
+
+    def __init__(self, pieces: Iterable[str] = ()) -> None:
+        self._utf8 = bytearray()
+        self._ends = array("I", [0])
+        self.extend(pieces)
+
+    def extend(self, pieces: Iterable[str]) -> None:
+        """Add pieces."""
+        for piece in pieces:
+            self._utf8 += piece.encode("utf-8", "surrogatepass")
+            self._ends.append(len(self._utf8))
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self._utf8)
+
+    def __str__(self) -> str:
+        return self._utf8.decode("utf-8", "surrogatepass")
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __iter__(self) -> Iterator[str]:
+        return self._between(0, len(self))
+
+    def _between(self, start: int, stop: int) -> Iterator[str]:
+        for begin, end in pairwise(self._ends[start : stop + 1]):
+            yield self._utf8[begin:end].decode("utf-8", "surrogatepass")
+
 
 _KEEP_ALIVE = frozenset({"ping", "keepalive"})
 
@@ -100,10 +136,50 @@ KEYS: Sequence[Callable[[Step], Hashable]] = (
 since of two steps that only seem to be partners every difference is reported."""
 
 
+class PackedSteps(Packed[Step]):
+    """The steps of one exchange. They are read in order, mostly: the page that was read last is held.
+
+    They are packed as objects of this process (`pickle`), since their values are what was sent: half an emoji, a number
+    of a hundred digits.
+    """
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        """Pack steps. `numbers` has the hashes of all, for each of the `KEYS`."""
+        super().__init__()
+        self.numbers = [array("q") for _ in KEYS]
+        self._replaced: dict[int, Step] = {}
+        self._last: tuple[int, list[Step]] = (-1, [])
+        for step in steps:
+            for numbers, key in zip(self.numbers, KEYS, strict=True):
+                numbers.append(hash(key(step)) & 2**63 - 1)  # rapidfuzz takes no negative ones
+            self._add(step, step.size_bytes)
+        self.pack()
+
+    def replace(self, number: int, step: Step) -> None:
+        """Put another step in the place of one."""
+        self._replaced[number] = step
+
+    def at(self, number: int) -> Step:
+        """Return the step of that number."""
+        if number in self._replaced:
+            return self._replaced[number]
+        page = self._page_of(number)
+        if page != self._last[0]:
+            self._last = page, self._unpacked(self._pages[page][1])
+        return self._last[1][number - self._pages[page][0]]
+
+    def _encode(self, elements: Sequence[Step]) -> bytes:
+        return pickle.dumps(elements, pickle.HIGHEST_PROTOCOL)
+
+    def _decode(self, page: bytes) -> list[Step]:
+        found: list[Step] = pickle.loads(page)
+        return found
+
+
 class ExchangeSteps(msgspec.Struct):
     """The steps of one exchange, and the final texts of its items."""
 
-    steps: PackedSteps[Step]
+    steps: PackedSteps
     final_texts: FinalTexts
 
 
@@ -112,7 +188,7 @@ def steps(side: ComparedRecording, terms: Terms) -> ExchangeSteps:
     final_texts = FinalTexts(side.noted, [] if terms.exact else side.items)
     events = _events(side, final_texts, terms)
     body = events if terms.exact else _in_runs(events)
-    return ExchangeSteps(PackedSteps(chain(_head(side, terms), body, _end(side, terms)), KEYS), final_texts)
+    return ExchangeSteps(PackedSteps(chain(_head(side, terms), body, _end(side, terms))), final_texts)
 
 
 def _events(side: ComparedRecording, final_texts: FinalTexts, terms: Terms) -> Iterator[Step]:

@@ -11,8 +11,8 @@ import pytest
 from rich.cells import cell_len
 
 from recorder.commands import main
+from recorder.diff.alignment import changes
 from recorder.diff.report import DIFFERENCES_LIMIT
-from recorder.diff.words import changes
 from recorder.errors import UsageError
 from recorder.model.events import Session
 from recorder.recordings.session import RecordedSession

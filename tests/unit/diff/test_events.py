@@ -10,7 +10,7 @@ import pytest
 
 from recorder.cassettes.plain import STEP_NS, PlainStream
 from recorder.diff import diff
-from recorder.diff.measures import MADE_UP_NS
+from recorder.diff.levels import MADE_UP_NS
 from recorder.diff.rendering import stat_lines
 from recorder.diff.report import Difference
 from recorder.recordings.files import NAMES

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.diff.packed_steps import CutText, PackedSteps
+from recorder.diff.steps import CutText, PackedSteps, Step
 from recorder.model.packed_events import PAGE_BYTES, PAGE_EVENTS
 
 
-class Sized(NamedTuple):
-    value: object
-    size_bytes: int = 0
+def step(value: object, key: bytes = b"") -> Step:
+    return Step(kind="frame", key=key, value=value, positions=[0], numbers=[0], ordinals=[0])
 
 
 @given(st.lists(st.text(st.characters())), st.lists(st.text(st.characters())))
@@ -28,13 +26,13 @@ def test_a_cut_text_has_each_piece_that_was_added(first: list[str], then: list[s
 
 @pytest.mark.parametrize("places", [range(3 * PAGE_EVENTS), range(3 * PAGE_EVENTS - 1, -1, -1)], ids=["up", "down"])
 def test_a_step_is_found_by_its_number(places: Sequence[int]) -> None:
-    values = [Sized({"half an emoji": "\ud83d", "large": 10**100 + n}, PAGE_BYTES // 100) for n in places]
+    values = [step({"half an emoji": "\ud83d", "large": 10**100 + n}, bytes(PAGE_BYTES // 200)) for n in places]
     steps = PackedSteps(values)
     assert [*steps] == values == [steps.at(n) for n in range(len(values))]
     assert [steps.at(n) for n in places] == [values[n] for n in places]
 
 
 def test_a_step_is_replaced() -> None:
-    steps = PackedSteps(map(Sized, range(3)))
-    steps.replace(1, Sized("another"))
+    steps = PackedSteps(map(step, range(3)))
+    steps.replace(1, step("another"))
     assert [steps.at(n).value for n in range(3)] == [0, "another", 2]
