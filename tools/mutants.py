@@ -408,7 +408,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "C7: an unknown event is not counted",
-        "recorder/projections/anomalies.py",
+        "recorder/projections/exchange_facts.py",
         'self.note("unknown_type", fact.type, event)',
         "None",
         "tests/unit/projections/test_projections.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recorder.projections.views.columns import meaning
 from recorder.projections.views.contract import VIEWS
-from recorder.projections.views.view import Either, Expression, View, written
+from recorder.projections.views.parts import Either, Expression, View, written
 
 SEARCHES = Either(
     """\

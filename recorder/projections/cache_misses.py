@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from recorder.model.text import shared_length
-from recorder.projections.prompts import (
+from recorder.projections.digests import (
     DIGEST_BYTES,
     NO_COMPARISON,
     SegmentPlace,

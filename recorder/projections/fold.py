@@ -12,16 +12,20 @@ import msgspec
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.facts import Fact, Handler
+from recorder.projections.digests import History, Prompts
 from recorder.projections.exchange_facts import ExchangeFacts
-from recorder.projections.exchanges import exchange_rows, parameter_rows, user_text_rows
+from recorder.projections.exchanges import (
+    exchange_rows,
+    iteration_rows,
+    parameter_rows,
+    request_rows,
+    result_rows,
+    usage_rows,
+    user_text_rows,
+)
 from recorder.projections.fact_reader import FactReader
-from recorder.projections.history import History
 from recorder.projections.items import Items, Phases
-from recorder.projections.prompts import Prompts
-from recorder.projections.requests import request_rows
-from recorder.projections.results import result_rows
 from recorder.projections.rows import PROJECTIONS
-from recorder.projections.usage import iteration_rows, usage_rows
 from recorder.wire.dialects.decoder import FastPath, common_deltas
 from recorder.wire.dialects.json_values import SHALLOW
 

@@ -34,8 +34,8 @@ from recorder.model.facts import (
 )
 from recorder.model.text import storable, storable_json
 from recorder.projections.exchange_facts import ExchangeFacts
+from recorder.projections.exchanges import call_key
 from recorder.projections.item import KINDS, Item, ItemFact, Slot, Text, Unmatched, has_place, row_of, slot_of
-from recorder.projections.results import call_key
 from recorder.projections.rows import Anomaly, ItemRow, PhaseRow
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.canonical import call_place

@@ -154,7 +154,7 @@ class UsageRow(msgspec.Struct, frozen=True):
     outcome: str | None  # the status of the `end` event
     reported: bool | None  # whether there is a report
     inference_geo: str | None
-    # Together with the runs of models that the counts above leave out (`recorder.projections.usage`).
+    # Together with the runs of models that the counts above leave out (`recorder.projections.exchanges`).
     billed_input_tokens: int | None
     billed_output_tokens: int | None
 

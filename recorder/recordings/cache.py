@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from recorder.model.text import counted, safe_text, shared_length
 from recorder.projections.cache_misses import WINDOW, compared
-from recorder.projections.prompts import format_of
+from recorder.projections.digests import format_of
 from recorder.projections.rows import AVOIDABLE, CacheClass, PromptRow, RequestRow
 from recorder.recordings.session import RecordedSession, projected
 from recorder.wire.dialects import by_name

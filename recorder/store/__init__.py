@@ -7,7 +7,7 @@ A third engine is a folder beside `sqlite/` and `postgres/` with a module for ea
 such a folder or its driver.
 
 Outside of the folders engines differ in three places only, because there each text is about one view, one column or one
-expression: the expressions of views (`recorder.projections.views.view.Either`), the types and options of columns in
+expression: the expressions of views (`recorder.projections.views.parts.Either`), the types and options of columns in
 `schema`, where SQLAlchemy has a general form for an engine that is not named, and `FORMS` in `sql`.
 All engines share SQLAlchemy's `INSERT … ON CONFLICT` of
 its PostgreSQL dialect, which those of other engines compile too.

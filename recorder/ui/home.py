@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from recorder.errors import RecorderError
 from recorder.projections.views.latency import PERCENTS, nearest_rank
-from recorder.projections.views.view import Either, written
+from recorder.projections.views.parts import Either, written
 from recorder.store.queries.costs import has_prices
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import list_sessions

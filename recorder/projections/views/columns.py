@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from recorder.projections.views.view import View, written
+from recorder.projections.views.parts import View, written
 
 MEANINGS: Mapping[str, str] = {
     "session_id": "UUIDv7",

@@ -42,6 +42,8 @@ from recorder.projections.views.parts import (
     TOKENS,
     USAGE_DETAILS,
     USAGE_SUMS,
+    Either,
+    View,
     count_of,
     counts_once,
     ids,
@@ -50,9 +52,9 @@ from recorder.projections.views.parts import (
     of_session,
     same_exchange,
     tokens_of_session,
+    written,
 )
 from recorder.projections.views.requests import REASONING_BY_EFFORT, REQUESTS, RETRIES
-from recorder.projections.views.view import Either, View, written
 
 __all__ = ["VIEWS", "View", "written"]
 

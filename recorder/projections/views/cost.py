@@ -7,7 +7,7 @@ Rules of this file:
 * An exchange has the price of one card (`recorder.prices.catalog`): of the cards of its upstream whose pattern
   matches its model, that are valid at its time, for its tier of service and the size of its input, the first one. So
   patterns are compared once for each distinct model, not for each exchange.
-* A response may have taken runs of a model that its usage leaves out (`recorder.projections.usage`). They are
+* A response may have taken runs of a model that its usage leaves out (`recorder.projections.exchanges`). They are
   priced in the same way, each by its own model, and added to the cost of the exchange.
 """
 
@@ -17,8 +17,7 @@ from collections.abc import Mapping
 
 from recorder.model.prices import SUBSCRIPTIONS
 from recorder.projections.rows import TABLES
-from recorder.projections.views.parts import of, same_exchange
-from recorder.projections.views.view import Either, View
+from recorder.projections.views.parts import Either, View, of, same_exchange
 
 # Counts above these are not counts of one exchange. With the limits of prices, a sum of all kinds fits a bigint.
 TOKENS_LIMIT, CALLS_LIMIT = 10**8, 10**6

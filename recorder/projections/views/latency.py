@@ -8,8 +8,7 @@ for each measure.
 from __future__ import annotations
 
 from recorder.projections.rows import DAY
-from recorder.projections.views.parts import DATE, dated
-from recorder.projections.views.view import Either, View
+from recorder.projections.views.parts import DATE, Either, View, dated
 
 MEASURES = {"ttft": "ttft_ns", "duration": "duration_ns", "silence": "longest_silence_ns"}
 """The columns of the view `latency`, by how those of their percentiles begin."""

@@ -10,12 +10,12 @@ from recorder.projections.views.parts import (
     SESSION,
     SUMS,
     TOKENS,
+    View,
     ids,
     of,
     same_exchange,
     share,
 )
-from recorder.projections.views.view import View
 
 _OF_EXCHANGE = ("session_id", "exchange_id")
 _PARAMETERS = " ".join(name for name in ParametersRow.__struct_fields__ if name not in _OF_EXCHANGE)

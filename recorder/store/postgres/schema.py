@@ -22,7 +22,7 @@ from sqlalchemy import URL, Connection
 
 from recorder.errors import StoreError
 from recorder.projections.views.contract import VIEWS
-from recorder.projections.views.view import View
+from recorder.projections.views.parts import View
 from recorder.store.engine import BUSY_TIMEOUT_S, NEW_LOG_TIMEOUT_S, START_TIMEOUT_S, Objects, ReadSchema
 from recorder.store.location import database_name
 from recorder.store.maintain.migrate import require_known, run

@@ -21,8 +21,7 @@ from sqlalchemy import TextClause, text
 from recorder.model.prices import usd
 from recorder.projections.rows import TABLES
 from recorder.projections.views.cost import COSTS
-from recorder.projections.views.parts import same_exchange
-from recorder.projections.views.view import written
+from recorder.projections.views.parts import same_exchange, written
 from recorder.store.queries.reader import LogReader
 from recorder.store.sql import HAS_PRICES, of_named
 

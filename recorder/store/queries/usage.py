@@ -19,8 +19,7 @@ from sqlalchemy import TextClause, text
 
 from recorder.model.facts import Usage
 from recorder.projections.rows import SHARES, TABLES
-from recorder.projections.views.parts import COUNTED, DAILY_KEYS, DAILY_SUMS, REQUESTED, same_exchange
-from recorder.projections.views.view import written
+from recorder.projections.views.parts import COUNTED, DAILY_KEYS, DAILY_SUMS, REQUESTED, same_exchange, written
 from recorder.store.queries.reader import LogReader
 from recorder.store.sql import of_named, struct_of
 

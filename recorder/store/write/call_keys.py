@@ -19,8 +19,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from recorder.model.text import storable
-from recorder.projections.history import CLIENTS_CALLS
-from recorder.projections.results import RepeatedCalls
+from recorder.projections.digests import CLIENTS_CALLS
+from recorder.projections.exchanges import RepeatedCalls
 from recorder.projections.rows import TABLES, ItemRow
 from recorder.store.engine import Database
 from recorder.store.sql import OF_EXCHANGE, Statement, Step

@@ -18,8 +18,8 @@ from msgspec.structs import asdict
 
 from recorder.model.ids import AFTER_ALL
 from recorder.projections.cache_misses import WINDOW, compared
-from recorder.projections.prompts import NO_COMPARISON
-from recorder.projections.requests import linked
+from recorder.projections.digests import NO_COMPARISON
+from recorder.projections.exchanges import linked
 from recorder.projections.rows import TABLES, PromptRow, RequestRow
 from recorder.store.engine import Database
 from recorder.store.schema import tables_of

@@ -27,8 +27,8 @@ from recorder.errors import StoreBusyError, StoreError, StoreLostError
 from recorder.model.events import Event, Exchange
 from recorder.model.ids import BEFORE_ALL
 from recorder.model.text import storable
+from recorder.projections.exchanges import RepeatedCalls, repeated_calls
 from recorder.projections.fold import Folding, Rows
-from recorder.projections.results import RepeatedCalls, repeated_calls
 from recorder.projections.rows import TABLES
 from recorder.store.bodies.rows import whole_events
 from recorder.store.engine import Database, schema_named

@@ -24,7 +24,7 @@ from recorder.projections.rows import (
     UsageRow,
 )
 from recorder.projections.views.contract import VIEWS
-from recorder.projections.views.view import View
+from recorder.projections.views.parts import View
 from tests.support.rows import (
     START_NS,
     a_call,

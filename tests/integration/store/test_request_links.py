@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.model.events import Exchange
-from recorder.projections.requests import linked
+from recorder.projections.exchanges import linked
 from recorder.projections.rows import RequestRow
 from recorder.recordings.loader import load_continued, load_exchanges, load_session
 from recorder.recordings.selection import select_exchanges

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.projections.prompts import packed, unpacked
+from recorder.projections.digests import packed, unpacked
 from recorder.projections.rows import AVOIDABLE
 from recorder.recordings.cache import CacheTurn, cache_of_recordings
 from recorder.recordings.loader import load_session

@@ -32,7 +32,7 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.model.text import storable
-from recorder.projections import anomalies
+from recorder.projections import exchange_facts
 from recorder.projections.rows import ANOMALIES, EXCHANGES, PROJECTIONS, RESULTS, TIMING, USAGE
 from recorder.projections.timing import STALL_NS
 from tests.support.facts import EXCHANGE, MS, Told, event, fold
@@ -352,8 +352,8 @@ def test_after_a_gap_of_the_recorder_numbers_may_go_on_anywhere() -> None:
 
 
 def test_anomalies_of_one_exchange_have_a_bound() -> None:
-    told = [UnknownType(str(number)) for number in range(anomalies.ANOMALIES_LIMIT + 50)]
-    assert len(fold(ANOMALIES, told).rows) == anomalies.ANOMALIES_LIMIT
+    told = [UnknownType(str(number)) for number in range(exchange_facts.ANOMALIES_LIMIT + 50)]
+    assert len(fold(ANOMALIES, told).rows) == exchange_facts.ANOMALIES_LIMIT
 
 
 # -- all of them
