@@ -31,9 +31,9 @@ from recorder.exports.otlp.collector import (
     headers_of,
     headers_of_environment,
 )
-from recorder.exports.otlp.conventions import Convention, convention_of
 from recorder.exports.otlp.cursor import ExportCursor, Signal
 from recorder.exports.otlp.push import BUSY_S, Pusher, PushReport
+from recorder.exports.otlp.telemetry import Convention, convention_of
 from recorder.model.text import counted, safe_text
 from recorder.store.engine import writing_of
 from recorder.store.write.writer import Store

@@ -9,12 +9,9 @@ from recorder.commands.formats.exchanges import ExportSource
 from recorder.commands.terminal.output import echo, write_bytes
 from recorder.commands.terminal.selection import say_if_stale
 from recorder.errors import NotFoundError
-from recorder.exports.otlp.content import load_content
-from recorder.exports.otlp.conventions import convention_of
-from recorder.exports.otlp.metrics import Measurements
-from recorder.exports.otlp.source import ExportReader
-from recorder.exports.otlp.spans import spans_of
-from recorder.exports.otlp.telemetry import metrics_request, trace_request
+from recorder.exports.otlp.source import ExportReader, load_content
+from recorder.exports.otlp.spans import Measurements, spans_of
+from recorder.exports.otlp.telemetry import convention_of, metrics_request, trace_request
 from recorder.model.text import counted
 
 

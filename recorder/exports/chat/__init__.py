@@ -3,6 +3,5 @@
 Must not know: the command line, HTTP, databases other than through a reader of the log.
 
     conversation    the messages of a conversation, and what is lost on the way to them
-    request         a request of any API as messages
-    lines           which exchanges of a session are conversations of their own, and their lines
+    lines           requests of any API as messages, which exchanges are conversations of their own, and their lines
 """

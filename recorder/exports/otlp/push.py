@@ -23,13 +23,10 @@ import msgspec
 
 from recorder.errors import NotFoundError, RecorderError, StoreBusyError, StoreError
 from recorder.exports.otlp.collector import Accepted, Collector, Refused, Say, Sleep
-from recorder.exports.otlp.content import load_content
-from recorder.exports.otlp.conventions import Convention
 from recorder.exports.otlp.cursor import DueExchange, ExportCursor, Signal, ToolItems
-from recorder.exports.otlp.metrics import Measurements
-from recorder.exports.otlp.source import PAGE, ExportedExchange, ExportReader, ToolResult
-from recorder.exports.otlp.spans import spans_of
-from recorder.exports.otlp.telemetry import Attributes, TraceSpan, metrics_request, trace_request
+from recorder.exports.otlp.source import PAGE, ExportedExchange, ExportReader, ToolResult, load_content
+from recorder.exports.otlp.spans import Measurements, spans_of
+from recorder.exports.otlp.telemetry import Attributes, Convention, Json, metrics_request, trace_request
 from recorder.model.text import counted
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
@@ -57,7 +54,7 @@ class PushReport(msgspec.Struct):
     rejected: int = 0  # spans and points that it took, and did not keep
 
 
-ToolSpan = tuple[ToolResult, TraceSpan]
+ToolSpan = tuple[ToolResult, Json]
 """The span of a tool, with the result that it is of."""
 
 LoadContent = Callable[[ExportedExchange], Awaitable[Attributes]]
@@ -68,11 +65,11 @@ class ExchangePart(msgspec.Struct, frozen=True):
 
     due: DueExchange
     exported: ExportedExchange
-    own: TraceSpan | None  # None: it was sent
+    own: Json | None  # None: it was sent
     tools: Sequence[ToolSpan] = ()
 
     @property
-    def spans(self) -> list[TraceSpan]:
+    def spans(self) -> list[Json]:
         """Return the spans in the order in which they are sent."""
         own = [self.own] if self.own else []
         return own + [span for _, span in self.tools]
@@ -98,7 +95,7 @@ class SessionParts:
         """Yield the parts of at most `PAGE` exchanges, in order of their ids, without those that were purged."""
         due = {each.exchange_id: each for each in found}
         exported = await self._reader.read(due)
-        own: dict[str, TraceSpan] = {}
+        own: dict[str, Json] = {}
         tools: list[ToolSpan] = []
         for each in exported:
             content = await self._content(each) if self._content else None
@@ -240,7 +237,7 @@ class Pusher:
                 self._last_session_id = part.due.session_id
 
     async def _send_traces(self, parts: Sequence[ExchangePart]) -> None:
-        spans: list[TraceSpan] = []
+        spans: list[Json] = []
         tools: dict[tuple[str, str], set[int]] = {}
         for part in parts:
             spans += part.spans
@@ -264,7 +261,7 @@ class Pusher:
             await self._deliver("metrics", body, due, {})
         except Refused as error:
             raise Refused(f"{error} `--no-metrics` sends the spans alone.", error.status) from error
-        self.report.points += sum(len(each.histogram.data_points) for each in found)
+        self.report.points += sum(len(each["histogram"]["dataPoints"]) for each in found)
 
     async def _deliver(self, signal: Signal, body: bytes, due: Sequence[DueExchange], tools: ToolItems) -> None:
         accepted = await self._collector.send(signal, body, lambda: self._record(signal, due, tools))

@@ -1,4 +1,4 @@
-"""The spans of an exchange: its own, and one for each tool whose result its request brought. Pure.
+"""The spans of an exchange: its own, and one for each tool whose result its request brought; and its metrics. Pure.
 
 Rules of this file:
 
@@ -10,22 +10,30 @@ Rules of this file:
   whose results are brought.
 * An exchange that asked for no generation (a list of models, the connection of a WebSocket) is a span of HTTP.
 * Without content no text of a request or a response is in a span, and no message of an error, which may quote one.
+
+The client metrics of the convention are histograms of tokens and of seconds over some exchanges. Never the
+`gen_ai.server.*` of the convention: a recorder sees a server from outside. Names, units, texts and bounds are those of
+the convention, docs/gen-ai/gen-ai-metrics.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from math import inf
 from urllib.parse import urlsplit
 
-from recorder.exports.otlp.conventions import Convention
+import msgspec
+
 from recorder.exports.otlp.source import ExportedExchange, ToolResult
 from recorder.exports.otlp.telemetry import (
+    CLIENT,
+    DELTA,
+    ERROR,
+    INTERNAL,
     Attributes,
-    SpanKind,
-    SpanLink,
-    SpanStatus,
-    Status,
-    TraceSpan,
+    Convention,
+    Json,
     Value,
     key_values,
     span_id,
@@ -47,10 +55,10 @@ _OUTPUT_TYPES = {"text": "text", "json_object": "json", "json_schema": "json"}
 _UNKNOWN_ERROR = "_OTHER"  # the convention's word
 
 
-def spans_of(exported: ExportedExchange, convention: Convention, content: Attributes | None = None) -> list[TraceSpan]:
+def spans_of(exported: ExportedExchange, convention: Convention, content: Attributes | None = None) -> list[Json]:
     """Return the spans of an exchange that has ended: its own first, then those of the tools that it answers.
 
-    `content` are the attributes of `recorder.exports.otlp.content`; None: texts are not to be written.
+    `content` are the attributes of `recorder.exports.otlp.source`; None: texts are not to be written.
     """
     return [
         _exchange_span(exported, convention, content),
@@ -100,7 +108,7 @@ def error_type(exported: ExportedExchange) -> str | None:
     return found.error_code or found.error_type or of_http or (status not in _WELL and status) or _UNKNOWN_ERROR
 
 
-def _exchange_span(exported: ExportedExchange, convention: Convention, content: Attributes | None) -> TraceSpan:
+def _exchange_span(exported: ExportedExchange, convention: Convention, content: Attributes | None) -> Json:
     exchange, found, failure = exported.exchange, exported.projected, error_type(exported)
     inference = is_inference(exported)
     own = _inference(exported) if inference else _http(exported)
@@ -114,20 +122,26 @@ def _exchange_span(exported: ExportedExchange, convention: Convention, content: 
         **(content or {}),
     }
     message = found.error if content is not None else None
-    return TraceSpan(
-        trace_id=trace_id(exchange.session_id),
-        span_id=span_id(exchange.exchange_id),
-        name=name,
-        kind=SpanKind.CLIENT,
-        start_time_unix_nano=str(exchange.started_ns),
-        end_time_unix_nano=str(exchange.started_ns + exported.duration_ns),
-        attributes=key_values(convention.known(attributes)),
-        links=_links(exported),
-        status=Status(message=message or None, code=SpanStatus.ERROR) if failure else None,
-    )
+    return {
+        "traceId": trace_id(exchange.session_id),
+        "spanId": span_id(exchange.exchange_id),
+        "name": name,
+        "kind": CLIENT,
+        "startTimeUnixNano": str(exchange.started_ns),
+        "endTimeUnixNano": str(exchange.started_ns + exported.duration_ns),
+        "attributes": key_values(convention.known(attributes)),
+        **_links(exported),
+        **(_failed(message) if failure else {}),
+    }
 
 
-def _tool_span(exported: ExportedExchange, result: ToolResult, convention: Convention, has_texts: bool) -> TraceSpan:
+def _failed(message: str | None = None) -> Json:
+    """Return the status of a span that failed. That of others is left out."""
+    said = {"message": message} if message else {}
+    return {"status": {**said, "code": ERROR}}
+
+
+def _tool_span(exported: ExportedExchange, result: ToolResult, convention: Convention, has_texts: bool) -> Json:
     exchange = exported.exchange
     attributes = {
         "gen_ai.operation.name": "execute_tool",
@@ -143,30 +157,31 @@ def _tool_span(exported: ExportedExchange, result: ToolResult, convention: Conve
         "gen_ai.tool.call.arguments": result.arguments if has_texts else None,
         "gen_ai.tool.call.result": result.output if has_texts else None,
     }
-    return TraceSpan(
-        trace_id=trace_id(exchange.session_id),
-        span_id=_tool_span_id(result),
-        parent_span_id=span_id(result.exchange_id),
-        name=f"execute_tool {result.name or result.type}",
-        kind=SpanKind.INTERNAL,
-        start_time_unix_nano=str(result.began_ns),
-        end_time_unix_nano=str(result.ended_ns),
-        attributes=key_values(convention.known(attributes)),
-        status=Status(code=SpanStatus.ERROR) if result.failed else None,
-    )
+    return {
+        "traceId": trace_id(exchange.session_id),
+        "spanId": _tool_span_id(result),
+        "parentSpanId": span_id(result.exchange_id),
+        "name": f"execute_tool {result.name or result.type}",
+        "kind": INTERNAL,
+        "startTimeUnixNano": str(result.began_ns),
+        "endTimeUnixNano": str(result.ended_ns),
+        "attributes": key_values(convention.known(attributes)),
+        **(_failed() if result.failed else {}),
+    }
 
 
 def _tool_span_id(result: ToolResult) -> str:
     return span_id(result.exchange_id, f"tool {result.item} {result.call_id or ''}")
 
 
-def _links(exported: ExportedExchange) -> list[SpanLink]:
+def _links(exported: ExportedExchange) -> Json:
     previous, retry = exported.projected.previous_exchange_id, exported.retry
     links = [(span_id(previous), "continues")] if previous else []
     links += [(span_id(retry.retried_exchange_id), "retries")] if retry else []
     links += [(_tool_span_id(each), "answers") for each in exported.results]
     trace = trace_id(exported.exchange.session_id)
-    return [SpanLink(trace, id, key_values({"recorder.link": kind})) for id, kind in links]
+    shown = [{"traceId": trace, "spanId": id, "attributes": key_values({"recorder.link": kind})} for id, kind in links]
+    return {"links": shown} if shown else {}
 
 
 def _inference(exported: ExportedExchange) -> dict[str, Value]:
@@ -263,3 +278,115 @@ def _http_status(exported: ExportedExchange) -> int | None:
 
 def _seconds(ns: int | None) -> float | None:
     return None if ns is None else ns / S
+
+
+# -- metrics
+
+
+class Instrument(msgspec.Struct, frozen=True):
+    """A histogram of the convention."""
+
+    name: str
+    unit: str
+    description: str
+    bounds: tuple[float, ...]
+
+
+_SECONDS = tuple(round(0.01 * 2**power, 2) for power in range(14))  # 0.01, 0.02 … 81.92
+
+TOKENS = Instrument(
+    "gen_ai.client.token.usage",
+    "{token}",
+    "Number of input and output tokens used.",
+    tuple(4.0**power for power in range(14)),  # 1, 4 … 67,108,864
+)
+DURATION = Instrument("gen_ai.client.operation.duration", "s", "GenAI operation duration.", _SECONDS)
+FIRST_CHUNK = Instrument(
+    "gen_ai.client.operation.time_to_first_chunk",
+    "s",
+    "Time to receive the first chunk, measured from when the client issues the generation request to when the first "
+    "chunk is received in the response stream.",
+    _SECONDS,
+)
+INSTRUMENTS = (TOKENS, DURATION, FIRST_CHUNK)
+
+Key = tuple[tuple[str, Value], ...]
+
+
+class _Buckets:
+    """The measurements of one point, counted as they come."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds, self._counts = bounds, [0] * (len(bounds) + 1)
+        self._sum, self._min, self._max = 0.0, inf, -inf
+
+    def add(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum, self._min, self._max = self._sum + value, min(self._min, value), max(self._max, value)
+
+    def point(self, attributes: Attributes, began_ns: int, ended_ns: int) -> Json:
+        return {
+            "attributes": key_values(attributes),
+            "startTimeUnixNano": str(began_ns),
+            "timeUnixNano": str(ended_ns),
+            "count": str(sum(self._counts)),
+            "sum": self._sum,
+            "bucketCounts": list(map(str, self._counts)),
+            "explicitBounds": self._bounds,
+            "min": self._min,
+            "max": self._max,
+        }
+
+
+class Measurements:
+    """The measurements of exchanges, added one by one: memory holds a few hundred bytes for each model and error."""
+
+    def __init__(self, convention: Convention) -> None:
+        self._points: dict[Instrument, dict[Key, _Buckets]] = {
+            each: {} for each in INSTRUMENTS if each.name not in convention.absent
+        }
+        self._began_ns: int | None = None
+        self._ended_ns = 0
+
+    def add(self, exported: ExportedExchange) -> None:
+        """Count an exchange."""
+        began_ns = exported.exchange.started_ns
+        self._began_ns = began_ns if self._began_ns is None else min(self._began_ns, began_ns)
+        self._ended_ns = max(self._ended_ns, began_ns + exported.duration_ns)
+        for instrument, attributes, value in _measured(exported):
+            points = self._points.get(instrument)
+            if points is not None:
+                points.setdefault(tuple(attributes.items()), _Buckets(instrument.bounds)).add(value)
+
+    def metrics(self) -> list[Json]:
+        """Return the metrics: deltas, from the start of the first exchange to the end of the last.
+
+        Points with the same attributes are one. A metric without a measurement is not in the list.
+        """
+        found = []
+        for each, by_attributes in self._points.items():
+            points = []
+            for key, buckets in by_attributes.items():
+                points.append(buckets.point(dict(key), self._began_ns or 0, self._ended_ns))
+            if points:
+                histogram = {"dataPoints": points, "aggregationTemporality": DELTA}
+                about = {"name": each.name, "description": each.description, "unit": each.unit}
+                found.append({**about, "histogram": histogram})
+        return found
+
+
+def _measured(exported: ExportedExchange) -> Iterator[tuple[Instrument, Attributes, float]]:
+    """Yield the measurements of an exchange. What a retrieval took is not a time of a generation."""
+    if not is_inference(exported):
+        return
+    found, common = exported.projected, common_attributes(exported)
+    tokens = {"input": found.input_tokens, "output": found.output_tokens}
+    for type, count in () if exported.is_repeat else tokens.items():
+        if count is not None:
+            yield TOKENS, {**common, "gen_ai.token.type": type}, count
+    if found.is_retrieval:
+        return
+    yield DURATION, {**common, "error.type": error_type(exported)}, exported.duration_ns / S
+    first_ns = first_chunk_ns(exported)
+    if first_ns is not None:
+        yield FIRST_CHUNK, common, first_ns / S

@@ -1,5 +1,5 @@
-"""Spans and histograms as OTLP/JSON has them, their ids, and the requests that hold them: bodies of `/v1/traces` and
-`/v1/metrics`, and lines of OTLP files. Pure: nothing of a provider or of a convention.
+"""Spans and metrics as OTLP/JSON has them: their ids, and the requests that hold them: bodies of `/v1/traces` and
+`/v1/metrics`, and lines of OTLP files. And the versions of the conventions that they may have, a table. Pure.
 
 No exporter of OpenTelemetry writes or sends them here: see `docs/opentelemetry.md`, "Pushing to a collector".
 
@@ -11,12 +11,15 @@ Ids follow from those of the log, so whoever exports an exchange again writes th
 
 * The trace id is the session's id, a UUIDv7: 16 bytes that are never all zero.
 * A span id is the beginning of SHA-256 over the exchange's id, the kind of the span, and for a tool its call.
+
+Of the OpenTelemetry conventions for generative AI, the mapping uses the names of the newest version. An older version
+lists the names that it does not have: these are left out. Source: open-telemetry/semantic-conventions, docs/gen-ai;
+1.41 is the last release with them, later ones refer to a repository that has released nothing yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -24,95 +27,25 @@ from uuid import UUID
 import msgspec
 
 from recorder import __version__
+from recorder.errors import UsageError
 
 Value = str | bool | int | float | tuple[str, ...] | None
 Attributes = Mapping[str, Value]
-KeyValues = list[dict[str, Any]]
-"""Attributes as OTLP has them, see `key_values`."""
+Json = dict[str, Any]
+"""A span, a metric or a part of one as OTLP has it."""
 
 SPAN_ID_BYTES = 8
+INTERNAL, CLIENT = 1, 3  # kinds of spans
+ERROR = 2  # the one status that is set: OK is for the application
+DELTA = 1  # of the temporalities of a metric: its points do not include earlier ones
 
 
-class SpanKind(IntEnum):
-    """The kinds of spans that are written, with their numbers in OTLP."""
-
-    INTERNAL = 1
-    CLIENT = 3
-
-
-class SpanStatus(IntEnum):
-    """The statuses of spans, with their numbers in OTLP. Exporters do not set OK: that is for the application."""
-
-    UNSET = 0
-    ERROR = 2
-
-
-class SpanLink(msgspec.Struct, frozen=True, rename="camel"):
-    """A reference to another span of the same trace."""
-
-    trace_id: str
-    span_id: str
-    attributes: KeyValues
-
-
-class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The status of a span; absent, it is unset."""
-
-    message: str | None = None
-    code: SpanStatus
-
-
-class TraceSpan(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One operation that has ended. Times are wall times in nanoseconds since the epoch."""
-
-    trace_id: str
-    span_id: str
-    parent_span_id: str | None = None
-    name: str
-    kind: SpanKind
-    start_time_unix_nano: str
-    end_time_unix_nano: str
-    attributes: KeyValues
-    links: list[SpanLink] = []
-    status: Status | None = None
-
-
-class HistogramPoint(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The measurements of one period with the same attributes: a delta, which does not include earlier ones."""
-
-    attributes: KeyValues
-    start_time_unix_nano: str
-    time_unix_nano: str
-    count: str
-    sum: float
-    bucket_counts: list[str]  # one more than there are bounds: the last is of all above
-    explicit_bounds: tuple[float, ...]  # upper ones, each included in its bucket
-    min: float
-    max: float
-
-
-class Histogram(msgspec.Struct, frozen=True, rename="camel"):
-    """The points of a metric."""
-
-    data_points: list[HistogramPoint]
-    aggregation_temporality: int = 1  # AGGREGATION_TEMPORALITY_DELTA
-
-
-class Metric(msgspec.Struct, frozen=True):
-    """Measurements counted by size."""
-
-    name: str
-    description: str
-    unit: str
-    histogram: Histogram
-
-
-def key_values(attributes: Attributes) -> KeyValues:
+def key_values(attributes: Attributes) -> list[Json]:
     """Return attributes as OTLP has them, without those of the value None."""
     return [{"key": name, "value": _any_value(value)} for name, value in attributes.items() if value is not None]
 
 
-def _any_value(value: str | bool | int | float | tuple[str, ...]) -> dict[str, Any]:
+def _any_value(value: str | bool | int | float | tuple[str, ...]) -> Json:
     match value:
         case bool():
             return {"boolValue": value}
@@ -146,16 +79,66 @@ RESOURCE = {"attributes": key_values({"service.name": "recorder"})}
 corrects the clocks of services against each other would move spans of a trace with several."""
 
 
-def trace_request(spans: Sequence[TraceSpan], schema_url: str) -> bytes:
+def trace_request(spans: Sequence[Json], schema_url: str) -> bytes:
     """Return an `ExportTraceServiceRequest` as one line of JSON, without the line's end."""
     return _request("resourceSpans", "scopeSpans", {"spans": spans}, schema_url)
 
 
-def metrics_request(metrics: Sequence[Metric], schema_url: str) -> bytes:
+def metrics_request(metrics: Sequence[Json], schema_url: str) -> bytes:
     """Return an `ExportMetricsServiceRequest` as one line of JSON, without the line's end."""
     return _request("resourceMetrics", "scopeMetrics", {"metrics": metrics}, schema_url)
 
 
-def _request(of_resource: str, of_scope: str, written: dict[str, Any], schema_url: str) -> bytes:
+def _request(of_resource: str, of_scope: str, written: Json, schema_url: str) -> bytes:
     scope = {"scope": {"name": "recorder", "version": __version__}, **written, "schemaUrl": schema_url}
     return msgspec.json.encode({of_resource: [{"resource": RESOURCE, of_scope: [scope], "schemaUrl": schema_url}]})
+
+
+# -- the versions of the conventions
+
+
+class Convention(msgspec.Struct, frozen=True):
+    """A version of the conventions."""
+
+    version: str
+    absent: frozenset[str] = frozenset()  # names of attributes and metrics of the newest that it does not have
+
+    @property
+    def schema_url(self) -> str:
+        return f"https://opentelemetry.io/schemas/{self.version}"
+
+    def known(self, attributes: Attributes) -> Attributes:
+        """Return the attributes without those that this version does not have."""
+        return {name: value for name, value in attributes.items() if name not in self.absent}
+
+
+CONVENTIONS: Mapping[str, Convention] = {
+    each.version: each
+    for each in (
+        Convention("1.41.0"),
+        Convention(
+            "1.37.0",
+            frozenset(
+                {
+                    "gen_ai.request.stream",
+                    "gen_ai.response.time_to_first_chunk",
+                    "gen_ai.usage.cache_creation.input_tokens",
+                    "gen_ai.usage.cache_read.input_tokens",
+                    "gen_ai.usage.reasoning.output_tokens",
+                    "gen_ai.tool.call.arguments",
+                    "gen_ai.tool.call.result",
+                    "gen_ai.client.operation.time_to_first_chunk",
+                }
+            ),
+        ),
+    )
+}
+NEWEST = next(iter(CONVENTIONS))
+
+
+def convention_of(version: str | None = None) -> Convention:
+    """Return the convention of a version, or the newest. Raises `UsageError` with the versions that there are."""
+    found = CONVENTIONS.get(version or NEWEST)
+    if found is None:
+        raise UsageError(f"There is no convention {version!r} here: give one of {', '.join(CONVENTIONS)}.")
+    return found

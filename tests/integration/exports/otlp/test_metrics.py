@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from recorder.exports.otlp.conventions import convention_of
-from recorder.exports.otlp.metrics import Measurements
+from recorder.exports.otlp.spans import Measurements
+from recorder.exports.otlp.telemetry import convention_of
 from tests.support.conversations import MS, Conversations, S, asking, message, response
 from tests.support.otlp import attributes_of, exported, metrics_request, spans
 from tests.support.rows import START_NS

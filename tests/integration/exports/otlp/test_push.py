@@ -16,9 +16,8 @@ from sqlalchemy import URL
 
 from recorder.exports.otlp import push
 from recorder.exports.otlp.collector import Collector, Sleep, endpoint_of
-from recorder.exports.otlp.conventions import convention_of
 from recorder.exports.otlp.cursor import ExportCursor
-from recorder.exports.otlp.telemetry import span_id
+from recorder.exports.otlp.telemetry import convention_of, span_id
 from recorder.ingest.capture import Capture
 from recorder.model.events import Exchange
 from recorder.model.payloads import ExchangeEnd

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from recorder.exports.otlp.conventions import CONVENTIONS, NEWEST
-from recorder.exports.otlp.metrics import INSTRUMENTS
+from recorder.exports.otlp.spans import INSTRUMENTS
+from recorder.exports.otlp.telemetry import CONVENTIONS, NEWEST
 from tests.support.corpus import ROOT
 
 PAGE = (ROOT / "docs" / "opentelemetry.md").read_text()
-SOURCES = [ROOT / "recorder" / "exports" / "otlp" / f"{name}.py" for name in ("spans", "content", "metrics")]
+SOURCES = [ROOT / "recorder" / "exports" / "otlp" / f"{name}.py" for name in ("spans", "source")]
 NAME = r"(?:gen_ai|recorder|error|http|url|server)\.[a-z0-9_]+(?:\.[a-z0-9_]+)*"
 NOT_WRITTEN = {"gen_ai.client.operation.time_per_output_chunk"}  # the page says so
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from recorder.exports.otlp.content import MessagePart, input_messages, instructions
+from recorder.exports.otlp.source import MessagePart, input_messages, instructions
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.conversation import Conversation
 
