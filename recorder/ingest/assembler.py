@@ -13,11 +13,7 @@ from itertools import islice
 import msgspec
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST, DamagedExchange
-from recorder.ingest.imported import ImportedExchange
-from recorder.ingest.late_records import Diverted, LateRecordCounter
-from recorder.ingest.message_capture import MessageCapture
-from recorder.ingest.open_turns import OpenTurn
+from recorder.ingest.message_capture import MessageCapture, OpenTurn
 from recorder.ingest.pending import (
     NOBODY,
     AnyCapture,
@@ -28,6 +24,14 @@ from recorder.ingest.pending import (
     gap_record,
     no_request,
     request_events,
+)
+from recorder.ingest.stand_ins import (
+    UNREAD,
+    UNREAD_REQUEST,
+    DamagedExchange,
+    Diverted,
+    ImportedExchange,
+    LateRecordCounter,
 )
 from recorder.ingest.websocket_capture import WebSocketCapture, dialect_of, turn_head
 from recorder.journal.format import Gap, Mark, Position, Record

@@ -8,7 +8,8 @@ itself. Recovery of a recorder that was killed is this same code, started again.
 What the place means: every exchange that is still open began at it or after it. `Capture` holds state that cannot be
 written down (a decompressor's, a digest's), so an open exchange is fed again from its beginning. So that one long
 stream does not keep the whole journal, its records are carried over into a separate file when the place is
-`CARRY_SEGMENTS` behind.
+`CARRY_SEGMENTS` behind. The records of open exchanges are read once more to be carried over, fed again, or moved into a
+file.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -25,10 +26,9 @@ import msgspec
 
 from recorder.errors import StoreConflictError, StoreError
 from recorder.ingest.assembler import Assembler
-from recorder.ingest.pending import Batch, no_request
+from recorder.ingest.pending import Batch, RecordSource, no_request
 from recorder.ingest.recent_events import RecentEvents
 from recorder.ingest.recovery import Heartbeat, end_forsaken, end_open, late_counter, rest_of
-from recorder.ingest.rereading import JournalRecordSource
 from recorder.ingest.session_lookup import (
     Continued,
     digests_before,
@@ -37,9 +37,11 @@ from recorder.ingest.session_lookup import (
     session_in_store,
     sessions_of_open,
 )
+from recorder.journal import unreadable
 from recorder.journal.carry_over import drop_carried, is_worth_carrying, read_carried, write_carried
-from recorder.journal.format import HEADER, START, Mark, Position, Record, begin
+from recorder.journal.format import HEADER, START, Mark, Position, Record, begin, encode
 from recorder.journal.reader import (
+    DamagedStretch,
     JournalReader,
     claimed,
     ingested,
@@ -61,6 +63,62 @@ from recorder.store.write.writer import Store
 from recorder.wire.grouping.history import may_continue
 from recorder.wire.grouping.session import HISTORY, PREVIOUS_RESPONSE, Grouping
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
+
+READ_BYTES = 4 * 2**20  # at a time
+
+
+class JournalRecordSource(RecordSource):
+    """The journal of an ingester, which sets its place: open exchanges began there or later, or are carried to it."""
+
+    refusals = (StoreError, Stopped, Uncommitted, MemoryError)
+
+    def __init__(self, directory: Path) -> None:
+        self._directory, self._root = directory, directory.parent
+        self.place = START
+        self.writer_is_dead = False
+
+    def records(self, number: int, start: Position) -> Iterator[Record]:
+        """Yield the records of an open exchange; there may be more by now than were ingested."""
+        if start <= self.place:
+            yield from (record for record in read_carried(self._directory, self.place) if record.exchange == number)
+        yield from (record for record in self._from(max(start, self.place)) if record.exchange == number)
+
+    def records_of_open(self, numbers: Collection[int], until: Position) -> Iterator[Record]:
+        """Yield the records of all open exchanges, as far as they were ingested."""
+        for record in read_carried(self._directory, self.place):
+            if record.exchange in numbers:
+                yield record
+        for record in self._from(self.place):
+            if record.position > until:
+                return
+            if record.exchange in numbers:
+                yield record
+
+    def _from(self, place: Position) -> Iterator[Record]:
+        return JournalReader(self._directory, place).records(READ_BYTES, writer_is_dead=self.writer_is_dead)
+
+    def keep(self, name: str, session_id: str | None, records: Iterable[Record]) -> None:
+        file_name = f"{session_id or unreadable.UNKNOWN}.{name}.seg"
+        self._keep(f"what the journal has of exchange {name}", file_name, encode(records))
+
+    def keep_stretch(self, stretch: DamagedStretch) -> None:
+        """Move a damaged part of a segment into a file."""
+        file_name = f"{unreadable.UNKNOWN}.{self._directory.name}-{stretch.path.stem}-{stretch.offset}.damaged"
+        self._keep(f"{stretch.path} from byte {stretch.offset} on", file_name, unreadable.bytes_of(stretch))
+
+    def _keep(self, name: str, file_name: str, pieces: Iterable[bytes]) -> None:
+        """Put something aside before its segment is deleted, if there is room for it."""
+        place = unreadable.folder(self._root)
+        try:
+            is_stored = unreadable.keep(self._root, file_name, pieces)
+        except OSError as error:
+            log.error("%s cannot be kept in %s: %s", name, place, error.strerror)
+            return
+        if is_stored:
+            log.error("%s is kept in %s", name, place)
+        else:
+            log.error("%s is not kept: %s has reached %d MiB", name, place, unreadable.LIMIT_BYTES // 2**20)
+
 
 log = logging.getLogger(__name__)
 

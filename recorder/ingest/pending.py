@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.damaged_exchange import DamagedExchange
-from recorder.ingest.imported import ImportedExchange
+from recorder.ingest.stand_ins import DamagedExchange, ImportedExchange
 from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.events import Event, Exchange, Session

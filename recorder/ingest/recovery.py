@@ -22,8 +22,7 @@ from sqlalchemy import select
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.ingest.capture import Capture
-from recorder.ingest.damaged_exchange import UNREAD, UNREAD_REQUEST
-from recorder.ingest.late_records import LateRecordCounter
+from recorder.ingest.stand_ins import UNREAD, UNREAD_REQUEST, LateRecordCounter
 from recorder.model.events import Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
 from recorder.store.engine import address_of
@@ -81,9 +80,8 @@ def rest_of(store: Store, session_id: str, exchange_id: str, reason: str) -> Seq
     last = store.last_event(session_id, exchange_id)
     if last is None or last.kind in ("end", "note"):
         return ()
-    rest = Capture.after(last)
     gap = GapRecord("response", 1, 0, "", last.t_ns, last.t_ns, reason)
-    return [*rest.gap(gap), *rest.end(last.t_ns, ExchangeEnd("recorder_crash", reason))]
+    return Capture.after(last).break_off(last.t_ns, gap, ExchangeEnd("recorder_crash", reason))
 
 
 def end_open(store: Store, recorder_id: str) -> None:

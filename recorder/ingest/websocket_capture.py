@@ -7,8 +7,8 @@ same hashes. The bytes are read by `recorder.wire.websocket`; the dialect of the
 Rules of this file:
 
 * A message of the client of the dialect's `request_type` begins a turn. A message of the server belongs to one of the
-  open turns (`recorder.ingest.open_turns`). Further messages of the client are assigned in the same way. What fits none
-  stays with the connection.
+  open turns (`OpenTurns`). Further messages of the client are assigned in the same way. What fits none stays with the
+  connection.
 * A response that begins and that no open turn waits for is a turn, too: the server began it. Its request is the message
   that steered the response which it continues, or nothing.
 * Nothing that either side sends raises. What cannot be read is kept as it is and flagged; of the client's direction
@@ -25,8 +25,7 @@ from hashlib import sha256
 import msgspec
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.message_capture import MessageCapture
-from recorder.ingest.open_turns import OpenTurn, OpenTurns
+from recorder.ingest.message_capture import MessageCapture, OpenTurn, OpenTurns
 from recorder.model.events import WEBSOCKET, Event, Outcome
 from recorder.model.ids import turn_id, uuid7
 from recorder.model.payloads import (

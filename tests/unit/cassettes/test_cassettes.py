@@ -1,4 +1,4 @@
-"""`recorder.cassettes`, `recorder.model.jsonl`, `recorder.ingest.imported`: text files in, records of a journal out."""
+"""`recorder.cassettes`, `recorder.model.jsonl`, `ImportedExchange`: text files in, records of a journal out."""
 
 from __future__ import annotations
 

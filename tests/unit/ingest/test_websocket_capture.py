@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder.ingest.assembler import Assembler
-from recorder.ingest.open_turns import OPEN_TURNS
+from recorder.ingest.message_capture import OPEN_TURNS
 from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.journal.format import START, Gap, Mark, Record
 from recorder.model.chain import hash_after, row_root
