@@ -38,18 +38,21 @@ from recorder.ingest.session_lookup import (
     sessions_of_open,
 )
 from recorder.journal import unreadable
-from recorder.journal.carry_over import drop_carried, is_worth_carrying, read_carried, write_carried
 from recorder.journal.format import HEADER, START, Mark, Position, Record, begin, encode
 from recorder.journal.reader import (
     DamagedStretch,
     JournalReader,
     claimed,
+    drop_carried,
     ingested,
     is_journal,
+    is_worth_carrying,
+    read_carried,
     remove,
     segment_name,
     segment_numbers,
     try_lock,
+    write_carried,
     write_ingested,
 )
 from recorder.journal.scrub import FROM_CLIENTS, RequestBodyScrubber, without_body

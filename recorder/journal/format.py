@@ -1,13 +1,15 @@
 """The records of a journal as bytes: format only, no file.
 
 A segment is `MAGIC`, then records one after another: a header (`HEADER`, little-endian) and its payload. Payloads are
-JSON for heads and ends, and the bytes of the wire for bodies.
+JSON for heads and ends, and the bytes of the wire for bodies. Chunks that passed and are not in the journal are counted
+and digested until there is room for their `Gap`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
+from hashlib import sha256
 from struct import Struct
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -125,3 +127,25 @@ def record_bytes(exchange: int, mark: int, t_ns: int, payload: bytes) -> list[by
 def segment_record(before_bytes: int) -> bytes:
     """Return the first record of a segment: how many bytes the one before has, so that a reader can miss them."""
     return b"".join(record_bytes(0, Mark.SEGMENT, 0, before_bytes.to_bytes(8, "little")))
+
+
+class Loss:
+    """The running count behind a `Gap`."""
+
+    def __init__(self, mark: Mark, t_ns: int, reason: str) -> None:
+        self.mark, self.reason = mark, reason
+        self.from_ns = self.to_ns = t_ns
+        self.chunks = self.size_bytes = 0
+        self.digest = sha256()
+
+    def add(self, t_ns: int, data: bytes) -> None:
+        self.to_ns = t_ns
+        self.chunks += 1
+        self.size_bytes += len(data)
+        self.digest.update(data)
+
+    def record(self) -> tuple[Mark, int, bytes]:
+        gap = Gap(
+            self.mark, self.chunks, self.size_bytes, self.digest.hexdigest(), self.from_ns, self.to_ns, self.reason
+        )
+        return Mark.GAP, self.to_ns, msgspec.json.encode(gap)

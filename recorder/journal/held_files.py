@@ -23,12 +23,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from recorder.files import sync, to_disk
-from recorder.journal.carry_over import PARTIAL, PREFIX, carried_path
 from recorder.journal.format import START, Position
 from recorder.journal.reader import (
     INGESTED,
     INGESTER_LOCK,
+    PARTIAL,
+    PREFIX,
     WRITER_LOCK,
+    carried_path,
     is_segment_name,
     places_of,
     segment_name,

@@ -1,6 +1,7 @@
 """The files of a journal: their names, their lock, and reading them while they are written or after.
 
-Reading never changes a byte.
+Reading never changes a byte. Records of open exchanges that are carried over are in a file whose name is the place, so
+that a place that was committed has its file and any other file is left over.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import os
 import re
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from recorder.errors import RecorderError
+from recorder.files import sync
 from recorder.journal.format import (
     HEADER,
     MAGIC,
@@ -26,6 +28,7 @@ from recorder.journal.format import (
     Mark,
     Position,
     Record,
+    encode,
     parse,
     segment_record,
 )
@@ -381,3 +384,61 @@ def claimed(directory: Path) -> Iterator[bool]:
     finally:
         if claim is not None:
             os.close(claim)
+
+
+# -- the records of open exchanges from before a place, carried over into a file of their own
+
+
+PREFIX = "carried-"
+UNFINISHED = "partial-"
+BLOCK_BYTES = RECORD_LIMIT  # read at a time; one more may be held while a record in it is not whole
+
+
+def carried_path(directory: Path, place: Position) -> Path:
+    """Return the file for the records from before `place`, of exchanges that were open there."""
+    return directory / f"{PREFIX}{place.segment:06d}-{place.offset:010d}"
+
+
+def is_worth_carrying(directory: Path, place: Position, before: Position) -> bool:
+    """Return whether the journal from `place` on is longer than what was carried to `before`, the last time: else a
+    long stream would be copied again and again.
+    """
+    segments = [number for number in segment_numbers(directory) if place.segment <= number]
+    grown = sum(size_bytes(directory / segment_name(number)) for number in segments)
+    return grown > size_bytes(carried_path(directory, before))
+
+
+def write_carried(directory: Path, place: Position, records: Iterable[Record]) -> None:
+    """Make that file, whole or not at all. Raises `OSError`."""
+    path = carried_path(directory, place)
+    partial = directory / f"{UNFINISHED}{path.name}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(partial, flags, 0o600), "wb") as file:
+        file.writelines(encode(records))
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(path)
+    sync(directory)  # the place that is committed next counts on the file being there
+
+
+def read_carried(directory: Path, place: Position) -> Iterator[Record]:
+    """Yield the records of that file, if there is one."""
+    path = carried_path(directory, place)
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        held = file.read(len(MAGIC))[len(MAGIC) :]
+        while block := file.read(BLOCK_BYTES):
+            held += block
+            end = 0
+            for record in parse(held, START):
+                end = record.position.offset
+                yield record
+            held = held[end:]
+
+
+def drop_carried(directory: Path, *, but: Position) -> None:
+    """Delete what is left over from other places, and what a full disk left half-written."""
+    for path in (*directory.glob(f"{PREFIX}*"), *directory.glob(f"{UNFINISHED}{PREFIX}*")):
+        if path != carried_path(directory, but):
+            path.unlink(missing_ok=True)

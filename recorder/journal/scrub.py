@@ -31,7 +31,6 @@ from pathlib import Path
 import msgspec
 
 from recorder.files import to_disk
-from recorder.journal.carry_over import carried_path, read_carried
 from recorder.journal.format import (
     HEADER,
     MAGIC,
@@ -43,7 +42,7 @@ from recorder.journal.format import (
     parse,
     record_bytes,
 )
-from recorder.journal.reader import JournalReader, segment_name, segment_numbers
+from recorder.journal.reader import JournalReader, carried_path, read_carried, segment_name, segment_numbers
 from recorder.model.payloads import RequestHead
 
 log = logging.getLogger(__name__)

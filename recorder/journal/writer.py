@@ -32,13 +32,13 @@ from recorder.journal.format import (
     HEADER,
     MAGIC,
     RECORD_LIMIT,
+    Loss,
     Mark,
     record_bytes,
     record_header,
     segment_record,
 )
 from recorder.journal.held_files import HeldFiles
-from recorder.journal.loss import Loss
 from recorder.journal.reader import PARTIAL, SUFFIX, segment_name, try_lock
 
 log = logging.getLogger(__name__)

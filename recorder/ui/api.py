@@ -37,13 +37,12 @@ from recorder.store.queries.outlines import outlines
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import ListPlace, SessionFilter, list_sessions, session_page
 from recorder.store.queries.session_named import session_named
-from recorder.ui import follow, sql
+from recorder.ui import follow
 from recorder.ui.copies import recorder_line
-from recorder.ui.home import home
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
 from recorder.ui.raw import details, exchange_body, listed, model_request, raw_exchange, sliced
-from recorder.ui.sql import Questions
+from recorder.ui.sql import Questions, checked_question, home, views
 from recorder.ui.track import TrackCache, segment
 
 Json = dict[str, Any]
@@ -268,7 +267,7 @@ async def _body(context: Context, parameters: Parameters) -> Streamed:
 
 
 async def _views(context: Context, _: Parameters) -> list[Json]:
-    return sql.views(context.url)
+    return views(context.url)
 
 
 async def _follow_session(context: Context, parameters: Parameters) -> Streamed:
@@ -315,7 +314,7 @@ ROUTES: dict[str, Handler] = {
     ),
     "GET /api/views": _views,
     "GET /api/follow": _follow,
-    "POST /api/query": lambda context, parameters: context.questions.ask(*sql.checked_question(parameters.body)),
+    "POST /api/query": lambda context, parameters: context.questions.ask(*checked_question(parameters.body)),
 }
 """All of the API. A POST takes a JSON body."""
 

@@ -17,7 +17,7 @@ from recorder.recordings.selection import select_exchanges
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_document import document
 from recorder.store.queries.session_state import cutoff, take_snapshot
-from recorder.ui.event_templates import Template, documents, escaped
+from recorder.ui.html_file import Template, documents, escaped
 from recorder.ui.ops import apply, compare, member
 from recorder.ui.track import TrackCache, segment
 from tests.support.server import run

@@ -20,7 +20,7 @@ from recorder.errors import StoreBusyError, StoreError
 from recorder.ingest import ingester as ingest
 from recorder.ingest.capture import Capture
 from recorder.ingest.ingester import Ingester, recover
-from recorder.journal import carry_over
+from recorder.journal import reader
 from recorder.journal.format import START, Mark, Position, Record
 from recorder.journal.reader import claimed, segment_numbers
 from recorder.journal.writer import ExchangeWriter, Journal
@@ -393,14 +393,14 @@ def test_bodies_that_inflate_are_committed_piece_by_piece(
 
 
 def test_what_was_carried_over_is_read_back_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carry_over, "BLOCK_BYTES", 7)
+    monkeypatch.setattr(reader, "BLOCK_BYTES", 7)
     place = Position(3, 40)
     records = [Record(n, Mark.CHUNK, n, b"payload" * n, START) for n in range(20)]
-    carry_over.write_carried(tmp_path, place, records)
-    assert [record[:4] for record in carry_over.read_carried(tmp_path, place)] == [record[:4] for record in records]
-    carry_over.drop_carried(tmp_path, but=place)
-    assert carry_over.carried_path(tmp_path, place).exists()
-    carry_over.drop_carried(tmp_path, but=Position(4, 0))
+    reader.write_carried(tmp_path, place, records)
+    assert [record[:4] for record in reader.read_carried(tmp_path, place)] == [record[:4] for record in records]
+    reader.drop_carried(tmp_path, but=place)
+    assert reader.carried_path(tmp_path, place).exists()
+    reader.drop_carried(tmp_path, but=Position(4, 0))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -18,8 +18,7 @@ from sqlalchemy import URL
 from recorder.commands.sessions import _STATUSES
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.usage import DAY_NS
-from recorder.ui.home import PANELS, home
-from recorder.ui.sql import Questions
+from recorder.ui.sql import PANELS, Questions, home
 from tests.support.conversations import Conversations, answering, asking, call, message, response, sse
 from tests.support.corpus import ROOT
 from tests.support.rows import START_NS, put_prices

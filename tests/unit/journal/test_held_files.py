@@ -12,10 +12,18 @@ import pytest
 
 from recorder.errors import RecorderError
 from recorder.journal import held_files, reader
-from recorder.journal.carry_over import read_carried, write_carried
 from recorder.journal.format import Mark, Position, Record
 from recorder.journal.held_files import Damage, damage_of
-from recorder.journal.reader import INGESTED, WRITER_LOCK, JournalReader, segment_name, try_lock, write_ingested
+from recorder.journal.reader import (
+    INGESTED,
+    WRITER_LOCK,
+    JournalReader,
+    read_carried,
+    segment_name,
+    try_lock,
+    write_carried,
+    write_ingested,
+)
 from recorder.journal.writer import Journal
 
 Deed = Callable[[Path], object]

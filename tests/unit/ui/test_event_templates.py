@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.ui.event_templates import LONG, Templates, documents
+from recorder.ui.html_file import LONG, Templates, documents
 from tests.support.html_file import put_together
 
 TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from('"\\/\n\x7f\u2028<😀é'), max_size=90)
