@@ -19,8 +19,7 @@ from recorder.commands.terminal.output import FOUND, echo, is_plain, terminal_wi
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.diff import ALL, TOLERANCE, Level, Report, Terms, diff
-from recorder.diff.rendering import SHOWN, Line, Rendering, stat_lines
-from recorder.diff.report import document
+from recorder.diff.report import SHOWN, Line, Rendering, document, stat_lines
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.text import safe_text
 from recorder.recordings.session import RecordedSession

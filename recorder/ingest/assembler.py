@@ -16,22 +16,20 @@ from recorder.ingest.capture import Capture
 from recorder.ingest.message_capture import MessageCapture, OpenTurn
 from recorder.ingest.pending import (
     NOBODY,
+    UNREAD,
+    UNREAD_REQUEST,
     AnyCapture,
     Batch,
+    DamagedExchange,
+    Diverted,
+    ImportedExchange,
+    LateRecordCounter,
     OpenExchange,
     RecordSource,
     exchange_row,
     gap_record,
     no_request,
     request_events,
-)
-from recorder.ingest.stand_ins import (
-    UNREAD,
-    UNREAD_REQUEST,
-    DamagedExchange,
-    Diverted,
-    ImportedExchange,
-    LateRecordCounter,
 )
 from recorder.ingest.websocket_capture import WebSocketCapture, dialect_of, turn_head
 from recorder.journal.format import Gap, Mark, Position, Record

@@ -22,7 +22,7 @@ from sqlalchemy import select
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.ingest.capture import Capture
-from recorder.ingest.stand_ins import UNREAD, UNREAD_REQUEST, LateRecordCounter
+from recorder.ingest.pending import UNREAD, UNREAD_REQUEST, LateRecordCounter
 from recorder.model.events import Event
 from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
 from recorder.store.engine import address_of

@@ -46,6 +46,7 @@ _ROWS: Mapping[str, Callable[[ExchangeFacts], Iterable[msgspec.Struct]]] = {
     "user_texts": user_text_rows,
     "parameters": parameter_rows,
     "iterations": iteration_rows,
+    "timing": lambda facts: facts.timing.rows(),
 }
 """By name, the projections that need no more than the facts that are gathered for all. `Folding` makes the others."""
 
@@ -76,7 +77,6 @@ class Folding:
             "items": self.items,
             "phases": Phases(facts),
             "facts": facts,
-            "timing": self.timing,
             "anomalies": self.anomalies,
             "prompts": Prompts(facts),
         }

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from recorder.diff import ALL, DEFAULT, EXACT, TOLERANCE, Level, Terms, diff
-from recorder.diff.rendering import Rendering, stat_lines
+from recorder.diff.report import Rendering, stat_lines
 from recorder.errors import UsageError
 from recorder.lint.linter import PROFILES, RULES
 from recorder.lint.report import Lenience, is_faulty, judged, lines, summary, unjudged

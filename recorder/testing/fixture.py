@@ -25,7 +25,7 @@ import msgspec
 import pytest
 
 from recorder.diff import Report, Terms, diff
-from recorder.diff.rendering import Rendering
+from recorder.diff.report import Rendering
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import Session
 from recorder.model.recording import Recording

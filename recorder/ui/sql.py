@@ -32,8 +32,7 @@ from recorder.errors import RecorderError, UsageError
 from recorder.model.text import json_value
 from recorder.program import load
 from recorder.projections.views.columns import described
-from recorder.projections.views.contract import VIEWS
-from recorder.projections.views.latency import PERCENTS, nearest_rank
+from recorder.projections.views.contract import PERCENTS, VIEWS, nearest_rank
 from recorder.projections.views.parts import Either, written
 from recorder.store.engine import address_of
 from recorder.store.location import default_url

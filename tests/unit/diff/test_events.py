@@ -11,8 +11,7 @@ import pytest
 from recorder.cassettes.plain import STEP_NS, PlainStream
 from recorder.diff import diff
 from recorder.diff.levels import MADE_UP_NS
-from recorder.diff.rendering import stat_lines
-from recorder.diff.report import Difference
+from recorder.diff.report import Difference, stat_lines
 from recorder.recordings.files import NAMES
 from recorder.replay.matching.miss import differences
 from recorder.wire.recording import recording_of
