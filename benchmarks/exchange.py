@@ -17,7 +17,7 @@ from benchmarks.settings import Settings
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
-from recorder.model.payloads import RequestEnd
+from recorder.model.events import RequestEnd
 from recorder.store.location import database_url
 from recorder.store.write.writer import Store
 

@@ -23,8 +23,7 @@ from recorder.commands.serving.ingester import collect_seldom
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
-from recorder.model.events import Event, Exchange, Session
-from recorder.model.payloads import RequestEnd
+from recorder.model.events import Event, Exchange, RequestEnd, Session
 from recorder.store.bodies.rows import Ask, whole_events
 from recorder.store.sqlite.connection import WRITER, apply
 from recorder.store.sqlite.tables import stored_events

@@ -21,8 +21,7 @@ from recorder.ingest.capture import Capture
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
-from recorder.model.events import Event, Exchange
-from recorder.model.payloads import RequestEnd, RequestHead
+from recorder.model.events import Event, Exchange, RequestEnd, RequestHead
 from recorder.projections.fold import Folding
 from recorder.store.maintain.rebuild import rebuild
 from recorder.store.queries.reader import LogReader

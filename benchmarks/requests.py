@@ -19,7 +19,7 @@ from benchmarks.settings import Settings
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
-from recorder.model.payloads import ExchangeEnd, RequestEnd
+from recorder.model.events import ExchangeEnd, RequestEnd
 from recorder.store.write.writer import Store
 
 COLUMNS = (

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from recorder.model.events import Event
+from recorder.model.events import Event, ExchangeEnd, RequestHead, ResponseHead
 from recorder.model.ids import uuid7
-from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
 
 STARTED_NS = 1_790_000_000_000_000_000
 TICK_NS = 20_000_000  # between two events of a stream: 50 a second

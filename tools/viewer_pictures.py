@@ -19,8 +19,7 @@ from PIL import Image
 
 from recorder.ingest.capture import Capture
 from recorder.model.chain import row_root
-from recorder.model.events import Exchange, Session
-from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.model.events import Exchange, ExchangeEnd, RequestHead, ResponseHead, Session
 from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
 from tests.support.browser import MISSING, THEMES, Tab, launched, opened, program

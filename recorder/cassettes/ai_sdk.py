@@ -27,7 +27,7 @@ from recorder.cassettes.calls import (
 )
 from recorder.cassettes.content import dialect_of
 from recorder.cassettes.sse_jsonl.lines import nanoseconds
-from recorder.model.payloads import ExchangeEnd, ResponseHead
+from recorder.model.events import ExchangeEnd, ResponseHead
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import decoded_or_none, object_
 

@@ -31,9 +31,8 @@ from recorder.cassettes import Entry, Names
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT
 from recorder.errors import RecorderError
 from recorder.journal.format import Gap, Mark
-from recorder.model.events import SWITCHED, Session
-from recorder.model.ids import turn_id
-from recorder.model.payloads import (
+from recorder.model.events import (
+    SWITCHED,
     ExchangeEnd,
     Header,
     Imported,
@@ -41,10 +40,12 @@ from recorder.model.payloads import (
     RequestHead,
     RequestRecord,
     ResponseHead,
+    Session,
     Side,
     as_sent,
     header,
 )
+from recorder.model.ids import turn_id
 from recorder.model.recording import true_headers
 from recorder.model.text import UNSTORABLE
 from recorder.wire.dialects import by_name, by_path

@@ -36,7 +36,7 @@ from recorder.cassettes.calls import (
 )
 from recorder.cassettes.sse_jsonl.lines import nanoseconds
 from recorder.errors import RecorderError
-from recorder.model.payloads import ExchangeEnd, ResponseHead, header
+from recorder.model.events import ExchangeEnd, ResponseHead, header
 from recorder.wire.dialects import by_name, by_path, framing
 from recorder.wire.dialects.json_values import decoded_or_none, object_
 

@@ -15,9 +15,18 @@ from recorder.cassettes import Entry, Names
 from recorder.errors import RecorderError
 from recorder.journal.format import Mark
 from recorder.model.chain import hash_after, root, row_root
-from recorder.model.events import BODY_KINDS, Event, Exchange, Session
+from recorder.model.events import (
+    BODY_KINDS,
+    Event,
+    Exchange,
+    ExchangeEnd,
+    Imported,
+    RequestHead,
+    RequestRecord,
+    Session,
+    WebSocketTurn,
+)
 from recorder.model.jsonl import Counts, event_line, read_line, read_opening
-from recorder.model.payloads import ExchangeEnd, Imported, RequestHead, RequestRecord, WebSocketTurn
 
 LINE_LIMIT = 8 * 2**20  # rows of the log have at most 1 MiB, of which each byte may be six characters of JSON
 

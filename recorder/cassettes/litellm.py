@@ -20,7 +20,7 @@ import msgspec
 
 from recorder.cassettes import refusing
 from recorder.cassettes.calls import NO_BODY, ImportedCall, ImportedFile, check_values, journal_ns, read_whole
-from recorder.model.payloads import ExchangeEnd, Header, ResponseHead
+from recorder.model.events import ExchangeEnd, Header, ResponseHead
 from recorder.wire.dialects.json_values import decoded_or_none
 from recorder.wire.redaction.headers import redact_headers
 

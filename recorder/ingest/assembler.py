@@ -34,14 +34,17 @@ from recorder.ingest.pending import (
 from recorder.ingest.websocket_capture import WebSocketCapture, dialect_of, turn_head
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.chain import row_root
-from recorder.model.events import SWITCHED, Event, Exchange, Session
-from recorder.model.payloads import (
+from recorder.model.events import (
+    SWITCHED,
+    Event,
+    Exchange,
     ExchangeEnd,
     GapRecord,
     Imported,
     RequestEnd,
     RequestHead,
     ResponseHead,
+    Session,
     WebSocketTurn,
 )
 from recorder.wire.dialects import by_name, by_path

@@ -17,15 +17,21 @@ from hashlib import sha256
 import msgspec
 
 from recorder.model.chain import link, root
-from recorder.model.events import BODY_KINDS, LEFT_OUT, WHOLE, Event, Kind, Outcome, Status
-from recorder.model.payloads import (
+from recorder.model.events import (
+    BODY_KINDS,
+    LEFT_OUT,
+    WHOLE,
     CloseRecord,
     EndRecord,
+    Event,
     ExchangeEnd,
     GapRecord,
+    Kind,
+    Outcome,
     RequestHead,
     RequestRecord,
     ResponseHead,
+    Status,
     WebSocketTurn,
 )
 from recorder.wire.conclusion import Conclusion

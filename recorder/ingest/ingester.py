@@ -56,8 +56,7 @@ from recorder.journal.reader import (
     write_ingested,
 )
 from recorder.journal.scrub import FROM_CLIENTS, RequestBodyScrubber, without_body
-from recorder.model.events import Event
-from recorder.model.payloads import RequestHead
+from recorder.model.events import Event, RequestHead
 from recorder.store.maintain.purge.delete import late_exchanges, refused_because
 from recorder.store.write.links import Key, key_of
 from recorder.store.write.projector import NOTHING, Whole

@@ -22,8 +22,18 @@ from typing import Literal, get_args
 import msgspec
 
 from recorder.ingest.capture import KEYS_LIMIT, READS_PART, Capture
-from recorder.model.events import UNDECODED, Event, Outcome
-from recorder.model.payloads import CloseRecord, ControlRecord, ExchangeEnd, FrameShape, GapRecord, ResponseHead, Side
+from recorder.model.events import (
+    UNDECODED,
+    CloseRecord,
+    ControlRecord,
+    Event,
+    ExchangeEnd,
+    FrameShape,
+    GapRecord,
+    Outcome,
+    ResponseHead,
+    Side,
+)
 from recorder.wire.content_coding import Decoder
 from recorder.wire.dialects import Dialect, Keys, MessageIds
 from recorder.wire.sse import FRAME_LIMIT

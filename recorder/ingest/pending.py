@@ -25,17 +25,20 @@ from recorder.ingest.capture import Capture
 from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.chain import hash_after, row_root
-from recorder.model.events import BODY_KINDS, Event, Exchange, Session
-from recorder.model.jsonl import read_event
-from recorder.model.payloads import (
+from recorder.model.events import (
+    BODY_KINDS,
     EndRecord,
+    Event,
+    Exchange,
     ExchangeEnd,
     GapRecord,
     LateRecord,
     RequestHead,
     ResponseHead,
+    Session,
     WebSocketTurn,
 )
+from recorder.model.jsonl import read_event
 from recorder.wire.dialects import by_name
 from recorder.wire.grouping.history import Chain
 from recorder.wire.grouping.session import Grouping

@@ -23,8 +23,7 @@ from sqlalchemy import select
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError
 from recorder.ingest.capture import Capture
 from recorder.ingest.pending import UNREAD, UNREAD_REQUEST, LateRecordCounter
-from recorder.model.events import Event
-from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord
+from recorder.model.events import EndRecord, Event, ExchangeEnd, GapRecord
 from recorder.store.engine import address_of
 from recorder.store.schema import events
 from recorder.store.sql import FORMS, IS_END, Statement, has_ended, of_exchange

@@ -10,9 +10,8 @@ from sqlalchemy import and_, bindparam, case, or_, select
 
 from recorder.ingest.message_capture import is_of_client
 from recorder.ingest.pending import Batch, OpenExchange
-from recorder.model.events import PROBE, Event
+from recorder.model.events import PROBE, Event, RequestHead, RequestRecord
 from recorder.model.ids import first_id
-from recorder.model.payloads import RequestHead, RequestRecord
 from recorder.projections.rows import HistoryRow
 from recorder.store.bodies.rows import whole_events
 from recorder.store.schema import events, exchanges, tables_of

@@ -26,18 +26,20 @@ import msgspec
 
 from recorder.ingest.capture import Capture
 from recorder.ingest.message_capture import MessageCapture, OpenTurn, OpenTurns
-from recorder.model.events import WEBSOCKET, Event, Outcome
-from recorder.model.ids import turn_id, uuid7
-from recorder.model.payloads import (
+from recorder.model.events import (
+    WEBSOCKET,
     CloseRecord,
     ControlRecord,
+    Event,
     ExchangeEnd,
     GapRecord,
     Header,
+    Outcome,
     RequestHead,
     ResponseHead,
     Side,
 )
+from recorder.model.ids import turn_id, uuid7
 from recorder.wire.dialects import Dialect, MessageIds, by_name, by_path
 from recorder.wire.redaction.bodies import Redactor, placeholder
 from recorder.wire.websocket import (

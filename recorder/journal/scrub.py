@@ -43,7 +43,7 @@ from recorder.journal.format import (
     record_bytes,
 )
 from recorder.journal.reader import JournalReader, carried_path, read_carried, segment_name, segment_numbers
-from recorder.model.payloads import RequestHead
+from recorder.model.events import RequestHead
 
 log = logging.getLogger(__name__)
 

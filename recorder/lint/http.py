@@ -7,9 +7,8 @@ from typing import Any
 
 from recorder.lint.rule import Check, Hit, Hits, at_end, rules
 from recorder.lint.stream import StreamView
-from recorder.model.events import WHOLE
+from recorder.model.events import WHOLE, EndRecord
 from recorder.model.facts import ErrorReported, Fact, MalformedPayload, ResponseFinished, UnreadableResponse
-from recorder.model.payloads import EndRecord
 from recorder.projections.fact_reader import ERROR_STATUS, FactReader, asks_for_answer
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import member, word

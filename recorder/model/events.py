@@ -1,8 +1,12 @@
-"""The rows of the log: sessions, exchanges, events. Frozen, no behaviour.
+"""The rows of the log: sessions, exchanges, events; and the JSON in events. Frozen, no behaviour.
 
-The fields of each struct are the columns of its table, in order (`recorder.store.schema`). Times are integers in
+The fields of a row are the columns of its table, in order (`recorder.store.schema`). Times are integers in
 nanoseconds: `*_ns` of a session or exchange is wall time since the epoch, `t_ns` of an event is monotonic time since
 the exchange began.
+
+The JSON is that of requests, responses and endings: of the journal's control records (heads and end), and of the log's
+events of those kinds (records). Headers and URLs in it are already redacted (`recorder.wire.redaction.headers`): these
+structs reach the disk.
 """
 
 from __future__ import annotations
@@ -135,3 +139,167 @@ def payload_of(event: Event) -> bytes | None:
 def has_ended(events: Iterable[Event]) -> bool:
     """Return whether the `end` of an exchange is among its events; notes may follow it."""
     return any(event.kind == "end" for event in events)
+
+
+# -- the JSON in events
+
+
+Header = tuple[str, str]  # name as sent, value; latin-1 decoded, so that every byte survives
+
+
+def header(headers: Iterable[Header], name: str) -> str:
+    """Return the first value of a header, whose name is in lower case; empty if there is none."""
+    return next((value for given, value in headers if given.lower() == name), "")
+
+
+def as_sent(headers: Iterable[Header]) -> list[tuple[bytes, bytes]]:
+    """Return headers as they were on the wire, as far as that is known."""
+    return [(name.encode("latin-1", "replace"), value.encode("latin-1", "replace")) for name, value in headers]
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """The session of an imported exchange, which a recorder finds out for others.
+
+    With `exchange`, its row in the log that it was exported from, what follows are not bytes of a response: each chunk
+    is an event of the log, a line of the export (`recorder.model.jsonl`).
+    """
+
+    session: Session
+    exchange: Exchange | None = None
+
+
+class RequestHead(msgspec.Struct, frozen=True):
+    """A request as the client sent it, before it is forwarded."""
+
+    exchange_id: str
+    session_id: str  # the session's id if grouping finds no session that exists
+    started_ns: int  # wall time
+    method: str
+    target: str  # path and redacted query, as the client sent them, without the `/s/<session>` prefix
+    upstream: str  # the name of the upstream it goes to
+    headers: list[Header]
+    session: str | None = None  # from the path prefix, `X-Recorder-Session` or a header of the user's own
+    session_source: str | None = None  # `path`, `header`
+    imported: Imported | None = None  # if no client sent it to us
+    labels: str | msgspec.UnsetType = msgspec.UNSET  # of the session, a JSON object, if this request begins it
+    session_fields: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET  # of the body, where the user's names stand
+
+
+class RequestEnd(msgspec.Struct, frozen=True):
+    """The end of a request body, and whether all of it was seen."""
+
+    complete: bool
+
+
+class ResponseHead(msgspec.Struct, frozen=True):
+    """A response head as the upstream sent it."""
+
+    status: int
+    reason: str
+    headers: list[Header]
+    http_version: str = "1.1"
+
+
+class ExchangeEnd(msgspec.Struct, frozen=True):
+    """The end of the transport of an exchange; `error` is one sentence, if there is one."""
+
+    outcome: Outcome
+    error: str | None = None
+
+
+class WebSocketTurn(msgspec.Struct, frozen=True):
+    """The place of a request that was a message over WebSocket."""
+
+    connection: str  # the id of the exchange that is the connection
+    number: int  # of this request on that connection; 1 is the first
+    stream_id: str | None = None  # of the several streams of responses that one connection may carry
+
+
+class RequestRecord(msgspec.Struct, frozen=True):
+    """`raw` of the first `request` event, as JSON. The body follows in events of type "body".
+
+    With `redactions` all sizes and the digest are those of the body as it is recorded: a digest of what was sent would
+    let a short secret be guessed, since the rest is known.
+    """
+
+    method: str
+    target: str
+    upstream: str
+    headers: list[Header]
+    wire_bytes: int  # of the body, as it was sent
+    wire_sha256: str
+    body_bytes: int  # of the body, decoded, as recorded
+    complete: bool  # whether all of the body was seen
+    undecoded: str | None = None  # why the body is not decoded: it is JSON in truth, or not kept
+    redactions: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # of the body: how many secrets of which kind
+    websocket: WebSocketTurn | msgspec.UnsetType = msgspec.UNSET  # if it was a message: the body is its payload
+
+
+class GapRecord(msgspec.Struct, frozen=True):
+    """`raw` of a `gap` event, as JSON: the bytes that were received here but not stored."""
+
+    of: Literal["request", "response"]
+    chunks: int
+    size_bytes: int
+    sha256: str
+    from_ns: int  # since the exchange began
+    to_ns: int
+    reason: str
+
+
+Side = Literal["client", "server"]
+"""The sender, of the two ends of a connection that was switched to WebSocket."""
+
+FrameShape = tuple[int, Side, int, int]
+"""One WebSocket frame: `t_ns` of its last byte, its sender, its first byte (FIN, RSV1 to RSV3 and the opcode, RFC 6455
+section 5.2), and its length on the wire, header and masking key included. `raw` of a `frames` event is a list of them.
+"""
+
+
+class ControlRecord(msgspec.Struct, frozen=True):
+    """`raw` of a `control` event, as JSON: a control frame, unmasked."""
+
+    by: Side
+    opcode: Literal["ping", "pong", "close"]
+    payload: str  # hexadecimal
+    code: int | None = None  # of a close that has one
+    reason: str | None = None
+
+
+class CloseRecord(msgspec.Struct, frozen=True):
+    """The end of a WebSocket connection."""
+
+    by: Side | None  # who ended its direction first, by a Close frame or without one; None if nobody did
+    code: int | None = None  # of the first Close frame, 1005 if it has none; None if none was sent: RFC 6455's 1006
+    reason: str | None = None
+
+
+class EndRecord(msgspec.Struct, frozen=True):
+    """`raw` of the `end` event, as JSON: how it ended, and the sums that `recorder verify` checks."""
+
+    status: Status
+    outcome: Outcome
+    error: str | None
+    http_status: int | None
+    wire_bytes: int  # of the response body, received
+    wire_sha256: str  # of what was kept of them
+    body_bytes: int  # of the decoded body, kept
+    body_sha256: str
+    events: int  # before this one
+    frames: int
+    gap_chunks: int
+    gap_bytes: int
+    coding: str | None
+    undecoded: str | None  # why the body is kept as it was sent from some point on
+    lossless: bool
+    close: CloseRecord | msgspec.UnsetType = msgspec.UNSET  # of a connection that was switched to WebSocket
+
+
+class LateRecord(msgspec.Struct, frozen=True):
+    """`raw` of the `note` event after the `end` of an exchange whose recorder came back later, as JSON."""
+
+    reason: str
+    events: int  # that the log does not have
+    body_bytes: int  # of the decoded body, in them
+    body_sha256: str
+    status: Status | None  # how it ended in truth

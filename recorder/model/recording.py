@@ -12,8 +12,17 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from recorder.errors import RecorderError
-from recorder.model.events import SWITCHED, Event, Exchange
-from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, Header, RequestRecord, ResponseHead
+from recorder.model.events import (
+    SWITCHED,
+    ControlRecord,
+    EndRecord,
+    Event,
+    Exchange,
+    FrameShape,
+    Header,
+    RequestRecord,
+    ResponseHead,
+)
 
 MEMORY_LIMIT = 512 * 2**20
 """Bytes of all recordings that are held at once: a hundred long sessions of an agent, and what any machine can

@@ -9,8 +9,17 @@ from collections import Counter
 
 import msgspec
 
-from recorder.model.events import SWITCHED, UNDECODED, Event
-from recorder.model.payloads import CloseRecord, ControlRecord, EndRecord, FrameShape, ResponseHead, Side
+from recorder.model.events import (
+    SWITCHED,
+    UNDECODED,
+    CloseRecord,
+    ControlRecord,
+    EndRecord,
+    Event,
+    FrameShape,
+    ResponseHead,
+    Side,
+)
 
 TYPES_LIMIT = 20  # types of messages that are counted apart: Realtime has some 40, of which a session shows a dozen
 OTHERS = "others"

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from recorder.model.events import LEFT_OUT, SWITCHED, WEBSOCKET, WHOLE, Event, Exchange
+from recorder.model.events import LEFT_OUT, SWITCHED, WEBSOCKET, WHOLE, Event, Exchange, Header
 from recorder.model.facts import (
     CostReported,
     ErrorReported,
@@ -30,7 +30,6 @@ from recorder.model.facts import (
     UnreadableResponse,
     UnterminatedEvent,
 )
-from recorder.model.payloads import Header
 from recorder.model.prices import usd
 from recorder.wire.conclusion import worse
 from recorder.wire.dialects import by_name

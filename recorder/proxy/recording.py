@@ -21,9 +21,8 @@ import msgspec
 
 from recorder.errors import UpstreamError
 from recorder.journal.format import Gap, Mark
-from recorder.model.events import Outcome
+from recorder.model.events import ExchangeEnd, Outcome, RequestEnd, RequestHead, ResponseHead
 from recorder.model.ids import uuid7
-from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.proxy.http.messages import BodyStream, Flow, Request, Response, Sink, Transport, Upload, WholeUpload
 from recorder.proxy.routing import Origin
 from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target

@@ -9,8 +9,7 @@ import msgspec
 
 from recorder.ingest.assembler import Assembler
 from recorder.journal.format import START, Mark, Record
-from recorder.model.events import Event
-from recorder.model.payloads import ExchangeEnd
+from recorder.model.events import Event, ExchangeEnd
 from recorder.model.recording import MemoryBudget, Recording
 from recorder.proxy.http.messages import Sink
 from recorder.proxy.recording import new_id

@@ -24,8 +24,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from recorder.errors import NotFoundError, UpstreamError, UsageError
-from recorder.model.events import WHOLE
-from recorder.model.payloads import Header, ResponseHead, as_sent
+from recorder.model.events import WHOLE, Header, ResponseHead, as_sent
 from recorder.model.recording import Piece, Recording
 from recorder.proxy.http import messages
 from recorder.proxy.http.messages import IterableBody, IteratedBody, Response, Transport

@@ -27,7 +27,7 @@ from requests.adapters import BaseAdapter, HTTPAdapter
 from urllib3.exceptions import IncompleteRead, ProtocolError, ReadTimeoutError
 
 from recorder.errors import UpstreamError
-from recorder.model.payloads import as_sent
+from recorder.model.events import as_sent
 from recorder.proxy.http.messages import (
     BodyStream,
     IteratedBody,

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import bindparam, func, select, tuple_
 
-from recorder.model.events import BODY_KINDS, Exchange
+from recorder.model.events import BODY_KINDS, Exchange, GapRecord
 from recorder.model.ids import BEFORE_ALL
-from recorder.model.payloads import GapRecord
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.engine import AnyRow
 from recorder.store.queries.outlines import Outline, outlines

@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.model.events import BODY_KINDS, Event, Exchange, Kind, Outcome
-from recorder.model.payloads import EndRecord, Header, ResponseHead
+from recorder.model.events import BODY_KINDS, EndRecord, Event, Exchange, Header, Kind, Outcome, ResponseHead
 from recorder.wire.dialects import Dialect, Ending, by_name
 from recorder.wire.dialects.json_values import Object, request_object
 from recorder.wire.sse import BOM, parse

@@ -12,9 +12,22 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from recorder.model.events import BODY_KINDS, LEFT_OUT, SWITCHED, UNDECODED, Event, Exchange
+from recorder.model.events import (
+    BODY_KINDS,
+    LEFT_OUT,
+    SWITCHED,
+    UNDECODED,
+    ControlRecord,
+    EndRecord,
+    Event,
+    Exchange,
+    FrameShape,
+    GapRecord,
+    RequestRecord,
+    ResponseHead,
+    header,
+)
 from recorder.model.packed_events import Derived, PackedEvents
-from recorder.model.payloads import ControlRecord, EndRecord, FrameShape, GapRecord, RequestRecord, ResponseHead, header
 from recorder.model.recording import Gap, Piece, Recording, SentMessage
 from recorder.wire.conclusion import Conclusion, settled
 from recorder.wire.dialects import by_name, framing

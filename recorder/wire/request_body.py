@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from recorder.model.payloads import GapRecord, RequestHead, RequestRecord
+from recorder.model.events import GapRecord, RequestHead, RequestRecord
 from recorder.wire.content_coding import CODINGS, UndecodableError, codings, decode, decode_all
 from recorder.wire.grouping.session import Grouping, group
 from recorder.wire.redaction.bodies import PLACEHOLDER, Redactor, is_json, placeholder

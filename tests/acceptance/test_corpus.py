@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from recorder.model.payloads import EndRecord
+from recorder.model.events import EndRecord
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
 from tests.support.facts import PATHS
 from tests.support.logbook import Entry, assert_chained, entries

@@ -27,8 +27,7 @@ from recorder.errors import RecorderError, StoreError
 from recorder.ingest.ingester import Ingester, recover
 from recorder.journal.format import DATA_MARKS, Mark
 from recorder.journal.writer import ExchangeWriter, Journal
-from recorder.model.events import BODY_KINDS
-from recorder.model.payloads import GapRecord
+from recorder.model.events import BODY_KINDS, GapRecord
 from recorder.proxy.http.messages import Request, WholeUpload
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.upstream import UpstreamTransport

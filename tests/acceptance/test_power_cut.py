@@ -30,8 +30,7 @@ from recorder.ingest.pending import Batch
 from recorder.journal import scrub
 from recorder.journal.format import Position
 from recorder.journal.writer import Journal
-from recorder.model.events import BODY_KINDS
-from recorder.model.payloads import RequestRecord
+from recorder.model.events import BODY_KINDS, RequestRecord
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Request, Response
 from recorder.proxy.recording import RecordingTransport, new_id

@@ -10,9 +10,20 @@ from typing import Any, Literal
 from sqlalchemy import URL
 
 from recorder.ingest.capture import Capture
-from recorder.model.events import WEBSOCKET, Event, Exchange, Outcome, Session
+from recorder.model.events import (
+    WEBSOCKET,
+    Event,
+    Exchange,
+    ExchangeEnd,
+    GapRecord,
+    Header,
+    Outcome,
+    RequestHead,
+    RequestRecord,
+    ResponseHead,
+    Session,
+)
 from recorder.model.ids import uuid7
-from recorder.model.payloads import ExchangeEnd, GapRecord, Header, RequestHead, RequestRecord, ResponseHead
 from recorder.model.recording import Piece, Recording
 from recorder.store.engine import address_of
 from recorder.store.location import database_path, database_url

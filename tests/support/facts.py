@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from recorder.ingest.capture import Capture
-from recorder.model.events import BODY_KINDS, Event, Exchange, Kind
+from recorder.model.events import BODY_KINDS, Event, Exchange, ExchangeEnd, Kind, RequestHead, ResponseHead
 from recorder.model.events import Outcome as Ending
 from recorder.model.facts import Fact, RequestFacts
-from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.rows import AnomalyRow, Projection
 from recorder.wire.dialects import by_name

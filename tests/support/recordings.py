@@ -14,8 +14,17 @@ from recorder.ingest.assembler import Assembler
 from recorder.journal.format import START, Mark, Record
 from recorder.lint.linter import PROFILES, RULES, Finding, lint, profile_of
 from recorder.lint.rule import Profile, Rule
-from recorder.model.events import Event, Exchange, Outcome
-from recorder.model.payloads import ExchangeEnd, Header, RequestEnd, RequestHead, RequestRecord, ResponseHead
+from recorder.model.events import (
+    Event,
+    Exchange,
+    ExchangeEnd,
+    Header,
+    Outcome,
+    RequestEnd,
+    RequestHead,
+    RequestRecord,
+    ResponseHead,
+)
 from recorder.model.recording import Piece, Recording
 from recorder.replay.matching import MatchRequest
 from recorder.wire.recording import recording_of

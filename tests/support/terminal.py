@@ -20,9 +20,8 @@ import pytest
 
 from recorder.commands import main
 from recorder.ingest.capture import Capture
-from recorder.model.events import Exchange, Session
+from recorder.model.events import Exchange, ExchangeEnd, GapRecord, RequestHead, ResponseHead, Session
 from recorder.model.ids import uuid7
-from recorder.model.payloads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
 from recorder.store.write.writer import Store
 from recorder.wire.dialects import by_name
 from tests.support.recordings import GOOD

@@ -15,21 +15,23 @@ import pytest
 
 from recorder.journal.format import Mark
 from recorder.journal.writer import ExchangeWriter, Journal
-from recorder.model.events import Exchange, Outcome, Status
-from recorder.model.ids import uuid7
-from recorder.model.payloads import (
+from recorder.model.events import (
     CloseRecord,
     EndRecord,
+    Exchange,
     ExchangeEnd,
     FrameShape,
     Header,
+    Outcome,
     RequestEnd,
     RequestHead,
     RequestRecord,
     ResponseHead,
     Side,
+    Status,
     WebSocketTurn,
 )
+from recorder.model.ids import uuid7
 from recorder.model.recording import Piece, Recording
 from recorder.wire.redaction.headers import redact_headers
 from recorder.wire.websocket import accept_of, encode_close, encode_frame

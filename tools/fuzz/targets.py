@@ -18,8 +18,7 @@ from recorder.ingest.capture import Capture
 from recorder.journal.format import MAGIC, START, Mark, Record, encode
 from recorder.journal.reader import JournalReader, segment_name
 from recorder.model.chain import row_root
-from recorder.model.events import BODY_KINDS, Event, Exchange
-from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.model.events import BODY_KINDS, Event, Exchange, ExchangeEnd, RequestHead, ResponseHead
 from recorder.projections.fold import Folding
 from recorder.proxy import admission
 from recorder.proxy.http.client_connection import ClientConnection

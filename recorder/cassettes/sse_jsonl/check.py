@@ -22,8 +22,7 @@ from recorder.cassettes.sse_jsonl.lines import LINE_LIMIT, value
 from recorder.cassettes.sse_jsonl.reader import CassetteReader
 from recorder.cassettes.sse_jsonl.steps import Sums, clean_headers
 from recorder.errors import RecorderError
-from recorder.model.events import BODY_KINDS, Event, Exchange
-from recorder.model.payloads import EndRecord
+from recorder.model.events import BODY_KINDS, EndRecord, Event, Exchange
 from recorder.wire.redaction.bodies import BY_SHAPE
 
 FINDINGS_LIMIT = 100  # of one cassette: who sees a hundred looks at the file

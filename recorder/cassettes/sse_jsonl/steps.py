@@ -25,13 +25,16 @@ from recorder.cassettes.sse_jsonl.lines import (
     text,
     value,
 )
-from recorder.model.events import BODY_KINDS, LEFT_OUT, Event, Kind
-from recorder.model.payloads import (
+from recorder.model.events import (
+    BODY_KINDS,
+    LEFT_OUT,
     ControlRecord,
     EndRecord,
+    Event,
     FrameShape,
     GapRecord,
     Header,
+    Kind,
     RequestRecord,
     ResponseHead,
     Side,

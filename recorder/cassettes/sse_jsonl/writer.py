@@ -34,8 +34,7 @@ from recorder.cassettes.sse_jsonl.lines import (
 )
 from recorder.cassettes.sse_jsonl.steps import Sums, restore, shorten, usual_request
 from recorder.errors import RecorderError
-from recorder.model.events import BODY_KINDS, WEBSOCKET, Event, Exchange, Session
-from recorder.model.payloads import ControlRecord, RequestRecord
+from recorder.model.events import BODY_KINDS, WEBSOCKET, ControlRecord, Event, Exchange, RequestRecord, Session
 from recorder.wire.dialects import Dialect, Keys, by_name, by_path
 from recorder.wire.recording import is_switched
 from recorder.wire.redaction.bodies import placed_secrets

@@ -23,7 +23,7 @@ from recorder.ingest.ingester import Ingester, recover_one
 from recorder.journal.format import Mark
 from recorder.journal.reader import claimed
 from recorder.journal.writer import ExchangeWriter, Journal
-from recorder.model.payloads import ExchangeEnd
+from recorder.model.events import ExchangeEnd
 from recorder.proxy.recording import new_id
 from recorder.store.write.retry import Stopped
 from recorder.store.write.writer import Store

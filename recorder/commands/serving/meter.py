@@ -35,7 +35,7 @@ from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.format import Mark
 from recorder.journal.reader import waiting
 from recorder.journal.writer import ExchangeWriter, Journal
-from recorder.model.payloads import ExchangeEnd, RequestHead
+from recorder.model.events import ExchangeEnd, RequestHead
 from recorder.store.location import database_name, database_url
 from recorder.store.maintain.upkeep import NOTHING, Ended, LogProbe, ProbeResult, upkeep_of
 

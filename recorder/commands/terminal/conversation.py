@@ -24,9 +24,8 @@ from rich.text import Text
 
 from recorder.commands.terminal.output import dollars, is_dumb, seconds
 from recorder.commands.terminal.table import LEAST_ID, cut
-from recorder.model.events import Exchange
+from recorder.model.events import CloseRecord, Exchange
 from recorder.model.fork import parent_of
-from recorder.model.payloads import CloseRecord
 from recorder.model.text import counted, safe_text
 from recorder.projections.connection import ConnectionSummary
 from recorder.projections.rows import AnomalyRow, ItemRow

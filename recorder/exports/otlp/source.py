@@ -35,9 +35,8 @@ from sqlalchemy import (
 )
 
 from recorder.exports.otlp.telemetry import Attributes
-from recorder.model.events import Exchange, Session
+from recorder.model.events import EndRecord, Exchange, Session
 from recorder.model.ids import BEFORE_ALL
-from recorder.model.payloads import EndRecord
 from recorder.projections.rows import TABLES, ItemRow, same_response_sql
 from recorder.recordings.requests import load_requests, request_json
 from recorder.store.engine import AnyRow

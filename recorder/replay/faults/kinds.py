@@ -15,7 +15,7 @@ from itertools import pairwise
 import msgspec
 
 from recorder.errors import UpstreamError
-from recorder.model.payloads import Header
+from recorder.model.events import Header
 from recorder.proxy.http.messages import Response
 from recorder.replay.faults.transport import Chunks, EventBlock, Fault, Run, blocks
 from recorder.replay.pace import FOREVER_S

@@ -18,8 +18,7 @@ from zlib import crc32
 
 import msgspec
 
-from recorder.model.events import WEBSOCKET
-from recorder.model.payloads import Header, header
+from recorder.model.events import WEBSOCKET, Header, header
 from recorder.model.recording import Recording
 from recorder.replay.matching.noise import QuietBody, Rules
 from recorder.wire.dialects import by_path

@@ -18,7 +18,7 @@ import msgspec
 from sqlalchemy import URL, Table
 
 from recorder.errors import StoreError
-from recorder.model.payloads import EndRecord
+from recorder.model.events import EndRecord
 from recorder.projections.rows import TABLES
 from recorder.store.engine import Backup, Progress, engine_name, part
 from recorder.store.maintain.migrate import require_known

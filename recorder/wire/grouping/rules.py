@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.payloads import Header
+from recorder.model.events import Header
 from recorder.model.text import rows
 from recorder.wire.dialects.json_values import too_deep
 

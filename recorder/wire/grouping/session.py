@@ -12,8 +12,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from recorder.model.events import PROBE, WEBSOCKET
-from recorder.model.payloads import RequestHead
+from recorder.model.events import PROBE, WEBSOCKET, RequestHead
 from recorder.wire.grouping.history import Chain, chain
 from recorder.wire.grouping.probes import is_probe
 from recorder.wire.grouping.purpose import CLAIMED

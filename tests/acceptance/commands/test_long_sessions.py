@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder.model.events import Exchange, Session
-from recorder.model.payloads import ResponseHead
+from recorder.model.events import Exchange, ResponseHead, Session
 from recorder.store.write.writer import Store
 from tests.support.conversations import message, recorded_events, response
 from tests.support.rows import START_NS, make_id

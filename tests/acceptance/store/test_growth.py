@@ -44,8 +44,7 @@ import recorder
 from benchmarks.growth import load
 from recorder.errors import StoreBusyError, StoreConflictError
 from recorder.ingest.capture import Capture
-from recorder.model.events import Event
-from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.model.events import Event, ExchangeEnd, RequestHead, ResponseHead
 from recorder.store import schema
 from recorder.store.maintain.purge.tombstone import Counts
 from recorder.store.postgres import writer as postgres_writer

@@ -16,8 +16,7 @@ from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import NotFoundError, RecorderError
 from recorder.files import save
 from recorder.ingest.capture import Capture
-from recorder.model.events import Event, Exchange, Session
-from recorder.model.payloads import ExchangeEnd, GapRecord, RequestHead, ResponseHead
+from recorder.model.events import Event, Exchange, ExchangeEnd, GapRecord, RequestHead, ResponseHead, Session
 from recorder.recordings.files import load_cassette
 from recorder.recordings.session import require_whole
 from recorder.store.location import database_url

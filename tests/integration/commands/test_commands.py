@@ -15,8 +15,8 @@ import pytest
 
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
+from recorder.model.events import RequestHead
 from recorder.model.ids import uuid7
-from recorder.model.payloads import RequestHead
 from recorder.store.write.writer import Store
 from tests.conftest import Demo
 from tests.support.commands import COMMANDS

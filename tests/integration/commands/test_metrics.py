@@ -20,7 +20,7 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.format import HEADER, START, Mark, Position
 from recorder.journal.reader import WRITER_LOCK, waiting, write_ingested
 from recorder.journal.writer import Journal
-from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
+from recorder.model.events import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.store.engine import address_of
 from recorder.store.maintain.upkeep import upkeep_of
 from recorder.store.write.writer import Store

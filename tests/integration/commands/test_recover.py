@@ -16,7 +16,7 @@ from recorder.ingest.capture import Capture
 from recorder.ingest.ingester import Ingester, recover
 from recorder.ingest.recovery import HEARTBEAT_S, Heartbeat, Unfinished, end_open, end_silent
 from recorder.journal.writer import Journal
-from recorder.model.payloads import LateRecord
+from recorder.model.events import LateRecord
 from recorder.store.location import journal_root
 from recorder.store.write.writer import Store
 from tests.integration.ingest.test_ingester import COMPLETED, Exchange, never

@@ -24,9 +24,17 @@ from recorder.journal import reader
 from recorder.journal.format import START, Mark, Position, Record
 from recorder.journal.reader import claimed, segment_numbers
 from recorder.journal.writer import ExchangeWriter, Journal
-from recorder.model.events import BODY_KINDS, Event, Outcome
+from recorder.model.events import (
+    BODY_KINDS,
+    EndRecord,
+    Event,
+    ExchangeEnd,
+    Outcome,
+    RequestEnd,
+    RequestHead,
+    ResponseHead,
+)
 from recorder.model.ids import uuid7
-from recorder.model.payloads import EndRecord, ExchangeEnd, RequestEnd, RequestHead, ResponseHead
 from recorder.store.write.retry import Stopped
 from recorder.store.write.writer import Store
 from tests.support.empty_log import empty

@@ -25,7 +25,7 @@ from recorder.journal import scrub, unreadable
 from recorder.journal.format import MAGIC, START, Mark, Position, Record, parse
 from recorder.journal.reader import segment_name, segment_numbers
 from recorder.journal.writer import Journal
-from recorder.model.payloads import GapRecord
+from recorder.model.events import GapRecord
 from recorder.store.write.retry import Uncommitted
 from recorder.store.write.writer import Store
 from recorder.wire import request_body

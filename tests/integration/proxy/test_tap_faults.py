@@ -21,7 +21,7 @@ import recorder.journal.writer
 from recorder.journal.format import Gap, Mark
 from recorder.journal.reader import JournalReader
 from recorder.journal.writer import ExchangeWriter, Journal
-from recorder.model.payloads import ExchangeEnd
+from recorder.model.events import ExchangeEnd
 from tests.support.event_loop import on_uvloop
 from tests.support.proxy import get, proxied
 from tests.support.sockets import LAST_CHUNK, STREAM_HEAD, Action, ScriptedUpstream, Send, Wait, chunked

@@ -17,7 +17,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from recorder.model.payloads import CloseRecord, ResponseHead
+from recorder.model.events import CloseRecord, ResponseHead
 from recorder.model.recording import Recording
 from recorder.proxy.app import Proxy
 from recorder.proxy.routing import Routes

@@ -10,8 +10,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.model.chain import link, root
-from recorder.model.events import Event
-from recorder.model.payloads import GapRecord
+from recorder.model.events import Event, GapRecord
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from recorder.ui import lanes

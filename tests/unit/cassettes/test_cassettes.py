@@ -24,9 +24,17 @@ from recorder.errors import RecorderError
 from recorder.ingest.assembler import Assembler
 from recorder.ingest.pending import Batch
 from recorder.journal.format import START, Gap, Mark, Record
-from recorder.model.events import BODY_KINDS, Event, Outcome
+from recorder.model.events import (
+    BODY_KINDS,
+    Event,
+    ExchangeEnd,
+    Imported,
+    Outcome,
+    RequestEnd,
+    RequestHead,
+    ResponseHead,
+)
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line, read_event
-from recorder.model.payloads import ExchangeEnd, Imported, RequestEnd, RequestHead, ResponseHead
 from recorder.model.recording import Recording
 from recorder.recordings.files import cassette_in
 from recorder.wire.recording import recording_of

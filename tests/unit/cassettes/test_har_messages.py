@@ -13,7 +13,7 @@ from recorder.cassettes import Entry
 from recorder.cassettes.har.reader import Har
 from recorder.cassettes.har.writer import har_lines, losses
 from recorder.errors import RecorderError
-from recorder.model.payloads import WebSocketTurn
+from recorder.model.events import WebSocketTurn
 from recorder.model.recording import Recording
 from recorder.wire.turns import is_turn
 from recorder.wire.websocket import encode_frame

@@ -27,8 +27,16 @@ from recorder.errors import NotFoundError, RecorderError
 from recorder.files import save
 from recorder.ingest.pending import Batch
 from recorder.journal.format import Mark
-from recorder.model.events import BODY_KINDS, Outcome
-from recorder.model.payloads import ExchangeEnd, Header, Imported, RequestEnd, RequestHead, ResponseHead
+from recorder.model.events import (
+    BODY_KINDS,
+    ExchangeEnd,
+    Header,
+    Imported,
+    Outcome,
+    RequestEnd,
+    RequestHead,
+    ResponseHead,
+)
 from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT
 from tests.support.corpus import CORPUS, ROOT, corpus_files, corpus_index, each_stream, needs_corpus

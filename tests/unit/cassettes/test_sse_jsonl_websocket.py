@@ -11,7 +11,7 @@ import pytest
 from recorder.cassettes import Entry
 from recorder.cassettes.sse_jsonl import formatted
 from recorder.ingest.pending import Batch
-from recorder.model.payloads import RequestRecord, WebSocketTurn
+from recorder.model.events import RequestRecord, WebSocketTurn
 from recorder.wire.recording import recording_of
 from recorder.wire.websocket import encode_frame
 from tests.support.websocket import MASK, Connection, Step, create, needs_transcripts, transcript

@@ -18,8 +18,17 @@ from hypothesis import strategies as st
 
 from recorder.ingest.capture import READS_PART, Capture
 from recorder.model.chain import link, root
-from recorder.model.events import BODY_KINDS, Event, Outcome
-from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
+from recorder.model.events import (
+    BODY_KINDS,
+    EndRecord,
+    Event,
+    ExchangeEnd,
+    GapRecord,
+    Outcome,
+    RequestHead,
+    RequestRecord,
+    ResponseHead,
+)
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import BOM, FRAME_LIMIT, begins_stream
 from tests.support.corpus import corpus_files, needs_corpus

@@ -17,8 +17,16 @@ from recorder.ingest.message_capture import OPEN_TURNS
 from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.journal.format import START, Gap, Mark, Record
 from recorder.model.chain import hash_after, row_root
-from recorder.model.events import BODY_KINDS, UNDECODED, WEBSOCKET, Event, Exchange
-from recorder.model.payloads import CloseRecord, EndRecord, RequestRecord
+from recorder.model.events import (
+    BODY_KINDS,
+    UNDECODED,
+    WEBSOCKET,
+    CloseRecord,
+    EndRecord,
+    Event,
+    Exchange,
+    RequestRecord,
+)
 from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT

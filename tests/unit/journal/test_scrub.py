@@ -19,7 +19,7 @@ from recorder.journal.format import MAGIC, START, Mark, Position, parse
 from recorder.journal.reader import JournalReader, segment_name
 from recorder.journal.scrub import RequestBodyScrubber
 from recorder.journal.writer import ExchangeWriter, Journal
-from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord
+from recorder.model.events import ExchangeEnd, RequestEnd, RequestHead, RequestRecord
 from recorder.store.write.writer import Store
 from recorder.wire.request_body import overwritten
 from tests.integration.ingest.test_ingester import (

@@ -20,7 +20,7 @@ from recorder.journal import unreadable
 from recorder.journal.format import MAGIC, START, Mark, Record, parse
 from recorder.journal.reader import segment_name, segment_numbers
 from recorder.journal.writer import Journal
-from recorder.model.payloads import GapRecord
+from recorder.model.events import GapRecord
 from recorder.store.write.writer import Store
 from recorder.wire.dialects import Keys
 from recorder.wire.sse import Piece

@@ -15,8 +15,7 @@ from recorder.lint.linter import PLACES_LIMIT, PROFILES, RULES, lint, profile_of
 from recorder.lint.rule import Profile, Rule
 from recorder.lint.sse import CODEX_SILENCE_NS, PROXY_SILENCE_NS
 from recorder.lint.stream import StreamView
-from recorder.model.events import Event, Exchange, Outcome
-from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, ResponseHead
+from recorder.model.events import Event, Exchange, ExchangeEnd, Outcome, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.dialects.anthropic.lint.message import TOKENS_LIMIT
 from recorder.wire.recording import recording_of
 from tests.support.recordings import SECOND, STEP_NS, Mutation, Reply, assembled, assert_clean, broken, linted, recorded

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from recorder.model.events import LEFT_OUT, Event, Exchange, Kind
+from recorder.model.events import LEFT_OUT, Event, Exchange, GapRecord, Header, Kind
 from recorder.model.facts import (
     CostReported,
     ErrorReported,
@@ -27,7 +27,6 @@ from recorder.model.facts import (
     TextAdded,
     UnterminatedEvent,
 )
-from recorder.model.payloads import GapRecord, Header
 from recorder.projections.fact_reader import PAYLOAD_LIMIT, FactReader, Pieces
 from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.wire.recording import recording_of

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from recorder.model.payloads import EndRecord
+from recorder.model.events import EndRecord
 from recorder.projections.fold import Folding
 from recorder.projections.rows import ExchangeRow
 from tests.support.corpus import corpus_files, needs_corpus

@@ -13,7 +13,7 @@ import pytest
 from recorder.journal.format import Gap, Mark
 from recorder.journal.reader import JournalReader
 from recorder.journal.writer import ExchangeWriter, Journal
-from recorder.model.payloads import ResponseHead
+from recorder.model.events import ResponseHead
 from recorder.proxy.recording import ExchangeRecorder
 from tests.support.event_loop import on_uvloop
 

@@ -15,8 +15,16 @@ from hypothesis import strategies as st
 
 from recorder.ingest.capture import Capture
 from recorder.model.chain import link, root
-from recorder.model.events import Event, Outcome
-from recorder.model.payloads import EndRecord, ExchangeEnd, GapRecord, RequestHead, RequestRecord, ResponseHead
+from recorder.model.events import (
+    EndRecord,
+    Event,
+    ExchangeEnd,
+    GapRecord,
+    Outcome,
+    RequestHead,
+    RequestRecord,
+    ResponseHead,
+)
 from recorder.store.maintain.verify.chain import FINDINGS_LIMIT, ChainVerifier, LogFinding
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import FRAME_LIMIT

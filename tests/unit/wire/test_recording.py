@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from recorder.ingest.capture import Capture
-from recorder.model.payloads import ExchangeEnd, Header, RequestHead, ResponseHead
+from recorder.model.events import ExchangeEnd, Header, RequestHead, ResponseHead
 from recorder.model.recording import Recording
 from recorder.replay.transport import answer
 from recorder.wire.dialects import by_name

@@ -20,7 +20,7 @@ from websockets.streams import StreamReader
 from websockets.utils import apply_mask
 
 from recorder.journal.format import Mark
-from recorder.model.payloads import ResponseHead
+from recorder.model.events import ResponseHead
 from recorder.wire.websocket import (
     CONTROL_LIMIT,
     FINAL_BLOCKS_LIMIT,

@@ -17,8 +17,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from recorder.model.chain import link, root, row_root
-from recorder.model.events import BODY_KINDS, LEFT_OUT, Event, Exchange
-from recorder.model.payloads import EndRecord, GapRecord, RequestRecord, ResponseHead
+from recorder.model.events import (
+    BODY_KINDS,
+    LEFT_OUT,
+    EndRecord,
+    Event,
+    Exchange,
+    GapRecord,
+    RequestRecord,
+    ResponseHead,
+)
 from recorder.wire.content_coding import codings
 
 FINDINGS_LIMIT = 20  # of one exchange: whoever has seen so many looks at the exchange itself

@@ -19,8 +19,7 @@ from recorder.exports.otlp.collector import Collector, Sleep, endpoint_of
 from recorder.exports.otlp.cursor import ExportCursor
 from recorder.exports.otlp.telemetry import convention_of, span_id
 from recorder.ingest.capture import Capture
-from recorder.model.events import Exchange
-from recorder.model.payloads import ExchangeEnd
+from recorder.model.events import Exchange, ExchangeEnd
 from recorder.store.location import database_path
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.queries.reader import LogReader

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from recorder.model.events import Header
 from recorder.model.facts import RequestFacts, RequestPurpose
-from recorder.model.payloads import Header
 from recorder.wire.dialects import by_name
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims

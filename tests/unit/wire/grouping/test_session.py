@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recorder.model.payloads import RequestHead
+from recorder.model.events import RequestHead
 from recorder.wire.grouping.rules import BODY_LIMIT
 from recorder.wire.grouping.session import HEADERS, Grouping, group
 from recorder.wire.redaction.headers import keeps

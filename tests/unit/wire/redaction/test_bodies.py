@@ -21,8 +21,7 @@ from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.ingest.assembler import Assembler
 from recorder.ingest.capture import Capture
 from recorder.journal.format import START, Mark, Record
-from recorder.model.events import Event, Session
-from recorder.model.payloads import ExchangeEnd, RequestEnd, RequestHead, RequestRecord
+from recorder.model.events import Event, ExchangeEnd, RequestEnd, RequestHead, RequestRecord, Session
 from recorder.replay.matching import Match, Matcher
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import match_request

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recorder.model.payloads import ExchangeEnd, RequestHead, ResponseHead
+from recorder.model.events import ExchangeEnd, RequestHead, ResponseHead
 from recorder.wire.redaction.headers import (
     VALUE_LIMIT,
     keeps,
