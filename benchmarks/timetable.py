@@ -15,7 +15,7 @@ from typing import cast
 from benchmarks.relay import until_stdin_ends
 from benchmarks.traffic import BODY
 from recorder.commands.terminal.recordings import loader
-from recorder.model.recording import Piece, Recording
+from recorder.model.events import Piece, Recording
 from recorder.proxy.http.server import run
 
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -20,7 +20,7 @@ from recorder.archive.opening import open_log
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.commands.demo import converse, recorder_before
 from recorder.demo.provider import CASSETTE
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.probe.apis import APIS
 from recorder.recordings.loader import load_session
 from recorder.store.location import database_url

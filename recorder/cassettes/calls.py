@@ -44,9 +44,9 @@ from recorder.model.events import (
     Side,
     as_sent,
     header,
+    true_headers,
 )
 from recorder.model.ids import turn_id
-from recorder.model.recording import true_headers
 from recorder.model.text import UNSTORABLE
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.dialects.json_values import as_json, decoded_or_none

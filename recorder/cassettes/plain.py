@@ -22,8 +22,7 @@ from recorder.cassettes.calls import (
 )
 from recorder.cassettes.content import HEAD_BYTES, Format, dialect_of, is_payload, looks_like_stream, payloads_of
 from recorder.errors import RecorderError
-from recorder.model.events import Event, Header, ResponseHead, Session
-from recorder.model.recording import true_headers
+from recorder.model.events import Event, Header, ResponseHead, Session, true_headers
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.dialects.json_values import decoded_or_none
 from recorder.wire.redaction.headers import redact_headers, redact_target

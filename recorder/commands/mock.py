@@ -28,7 +28,7 @@ from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.errors import UsageError
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.model.text import counted
 from recorder.proxy.admission import refusal
 from recorder.proxy.app import BODY_LIMIT_BYTES, path_of

@@ -31,7 +31,7 @@ from recorder.commands.terminal.output import (
 )
 from recorder.errors import RecorderError, UsageError
 from recorder.lint.report import WIDTH, Lenience
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.model.text import counted, safe_text
 from recorder.prices.table import valid_prices
 from recorder.probe.apis import APIS

@@ -46,7 +46,7 @@ from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.session_names import new_name
 from recorder.errors import UsageError
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.model.text import counted, safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server

@@ -25,8 +25,7 @@ from recorder.commands.terminal.selection import say_if_stale, select
 from recorder.commands.terminal.table import LEAST_ID, cut
 from recorder.commands.terminal.times import MOMENT, At
 from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.model.events import Session
-from recorder.model.recording import Recording
+from recorder.model.events import Recording, Session
 from recorder.model.text import counted, safe_text
 from recorder.program import load
 from recorder.recordings.requests import Shown, load_requests, request_document

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.proxy.app import Proxy
 from recorder.proxy.http.messages import Request, Response
 from recorder.proxy.routing import Routes

@@ -20,7 +20,7 @@ from recorder.diff.pairing import pair_exchanges
 from recorder.diff.report import ALL, DEFAULT, EXACT, Level, LevelReport, Pair, Report, Terms, Which
 from recorder.diff.sequence import events
 from recorder.diff.shape import shape
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 
 __all__ = ["ALL", "DEFAULT", "EXACT", "TOLERANCE", "Level", "Report", "Terms", "diff"]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.model.events import Event, Exchange
+from recorder.model.events import Event, Exchange, Recording
 from recorder.model.facts import (
     Fact,
     Field,
@@ -28,7 +28,6 @@ from recorder.model.facts import (
     TextFinished,
     UsageReported,
 )
-from recorder.model.recording import Recording
 from recorder.model.text import storable
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, FactReader, Pieces
 from recorder.projections.fold import Folding, Rows

@@ -11,7 +11,7 @@ import msgspec
 from recorder.lint import http, sse
 from recorder.lint.rule import Hit, Profile, Rule, Severity
 from recorder.lint.stream import StreamView
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.model.text import storable
 from recorder.wire.dialects import DIALECTS, by_name, parts
 

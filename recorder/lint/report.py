@@ -15,8 +15,7 @@ from msgspec.structs import asdict
 
 from recorder.lint.linter import PROFILES, Finding, lint, profile_of
 from recorder.lint.rule import Hit, Profile, Rule, Severity
-from recorder.model.events import Exchange
-from recorder.model.recording import Recording
+from recorder.model.events import Exchange, Recording
 from recorder.model.text import counted
 
 WIDTH = 100  # characters of a line of prose

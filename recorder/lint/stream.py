@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from recorder.model.events import ENDED_HERE, Event
-from recorder.model.recording import Gap, Recording
+from recorder.model.events import ENDED_HERE, Event, Gap, Recording
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT
 from recorder.wire.dialects.json_values import too_deep
 from recorder.wire.dialects.keys import refuse

@@ -7,8 +7,8 @@ from functools import cached_property
 from itertools import chain
 
 from recorder.lint.stream import StreamView
+from recorder.model.events import Recording
 from recorder.model.facts import TextAdded
-from recorder.model.recording import Recording
 from recorder.projections.fact_reader import FactReader
 from recorder.projections.fold import Rows
 from recorder.projections.rows import ExchangeRow, ItemRow, UsageRow

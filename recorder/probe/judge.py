@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from recorder.lint.linter import Finding, lint
 from recorder.lint.report import STRICT, Lenience
 from recorder.lint.rule import Hit
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.model.text import storable
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import Mode

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.cases import ProbeApi, SdkReading
 from recorder.probe.checks import Check, Fault, quoted

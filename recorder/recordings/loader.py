@@ -11,8 +11,7 @@ from pathlib import Path
 
 from recorder.cassettes import refused
 from recorder.errors import NotFoundError, StoreError, UsageError
-from recorder.model.events import LATEST, Session
-from recorder.model.recording import EVENT_BYTES, PIECE_BYTES, MemoryBudget, Recording
+from recorder.model.events import EVENT_BYTES, LATEST, PIECE_BYTES, MemoryBudget, Recording, Session
 from recorder.model.text import counted, safe_text
 from recorder.program import load
 from recorder.recordings.names import is_file, looks_like_file

@@ -9,8 +9,7 @@ import msgspec
 
 from recorder.ingest.assembler import Assembler
 from recorder.journal.format import START, Mark, Record
-from recorder.model.events import Event, ExchangeEnd
-from recorder.model.recording import MemoryBudget, Recording
+from recorder.model.events import Event, ExchangeEnd, MemoryBudget, Recording
 from recorder.proxy.http.messages import Sink
 from recorder.proxy.recording import new_id
 from recorder.wire.recording import recording_of

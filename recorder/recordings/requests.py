@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.events import Session
-from recorder.model.recording import MemoryBudget, Recording
+from recorder.model.events import MemoryBudget, Recording, Session
 from recorder.model.text import safe_text, storable
 from recorder.recordings.loader import load_continued, load_exchanges
 from recorder.recordings.selection import Numbered

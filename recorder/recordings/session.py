@@ -7,9 +7,8 @@ from functools import cached_property
 from itertools import chain
 
 from recorder.errors import RecorderError
-from recorder.model.events import Event, Exchange, Session
+from recorder.model.events import Event, Exchange, MemoryBudget, Recording, Session
 from recorder.model.facts import Usage
-from recorder.model.recording import MemoryBudget, Recording
 from recorder.model.text import counted
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.rows import ItemRow

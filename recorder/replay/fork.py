@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.model.text import safe_text
 from recorder.proxy.http.messages import Request, Response, Transport, WholeUpload
 from recorder.proxy.routing import Origin

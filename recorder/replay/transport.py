@@ -24,8 +24,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from recorder.errors import NotFoundError, UpstreamError, UsageError
-from recorder.model.events import WHOLE, Header, ResponseHead, as_sent
-from recorder.model.recording import Piece, Recording
+from recorder.model.events import WHOLE, Header, Piece, Recording, ResponseHead, as_sent
 from recorder.proxy.http import messages
 from recorder.proxy.http.messages import IterableBody, IteratedBody, Response, Transport
 from recorder.proxy.routing import Origin, Routes

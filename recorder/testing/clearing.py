@@ -28,8 +28,16 @@ from msgspec.structs import replace
 from recorder.cassettes.sse_jsonl.lines import header_line
 from recorder.cassettes.sse_jsonl.writer import exchange_lines, form_of, usual_keys, without_spans
 from recorder.errors import RecorderError
-from recorder.model.events import BODY_KINDS, EndRecord, Event, Exchange, RequestRecord, ResponseHead, Session
-from recorder.model.recording import Recording
+from recorder.model.events import (
+    BODY_KINDS,
+    EndRecord,
+    Event,
+    Exchange,
+    Recording,
+    RequestRecord,
+    ResponseHead,
+    Session,
+)
 from recorder.recordings.session import projected
 from recorder.replay.matching import MatchRequest
 from recorder.testing.redactions import Redactions, UnreadableError

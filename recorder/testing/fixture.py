@@ -27,8 +27,7 @@ import pytest
 from recorder.diff import Report, Terms, diff
 from recorder.diff.report import Rendering
 from recorder.errors import NotFoundError, RecorderError, UsageError
-from recorder.model.events import Session
-from recorder.model.recording import Recording
+from recorder.model.events import Recording, Session
 from recorder.model.text import counted, limited, safe_text
 from recorder.program import load
 from recorder.proxy.http.messages import Transport

@@ -31,8 +31,7 @@ from urllib.parse import quote_plus, unquote, unquote_plus
 from msgspec.structs import replace
 
 from recorder.errors import UsageError
-from recorder.model.events import Header, header
-from recorder.model.recording import Recording
+from recorder.model.events import Header, Recording, header
 from recorder.replay.matching import MatchRequest, request_of
 from recorder.wire.redaction.headers import REDACTED
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.model.text import limited
 from recorder.program import load
 from recorder.proxy.http.messages import Request, Response, Transport

@@ -24,8 +24,7 @@ import msgspec
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import RecorderError
 from recorder.files import save
-from recorder.model.events import Session
-from recorder.model.recording import Recording
+from recorder.model.events import Recording, Session
 from recorder.recordings.files import load_cassette
 from recorder.recordings.session import RecordedSession
 from recorder.replay.matching import Match, Matcher, request_of

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from recorder.errors import RecorderError, UsageError
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.program import load
 from recorder.recordings.session import RecordedSession, require_whole
 

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import URL
 
-from recorder.model.events import WHOLE
-from recorder.model.recording import Recording
+from recorder.model.events import WHOLE, Recording
 from recorder.ui.sql import database_words
 from recorder.wire.dialects import by_name
 from recorder.wire.providers import BY_NAME

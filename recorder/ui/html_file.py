@@ -29,8 +29,7 @@ import msgspec
 
 from recorder import __version__
 from recorder.errors import RecorderError, StoreError
-from recorder.model.events import BODY_KINDS, Event, Exchange, Session
-from recorder.model.recording import MemoryBudget
+from recorder.model.events import BODY_KINDS, Event, Exchange, MemoryBudget, Session
 from recorder.model.text import counted
 from recorder.recordings.preview import PREVIEW, Previews
 from recorder.recordings.selection import Numbered

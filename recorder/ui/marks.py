@@ -10,8 +10,7 @@ from sqlalchemy import select
 
 from recorder.errors import RecorderError, StoreError
 from recorder.lint.linter import lint, profile_of
-from recorder.model.events import Exchange, Session
-from recorder.model.recording import MemoryBudget
+from recorder.model.events import Exchange, MemoryBudget, Session
 from recorder.projections.rows import AnomalyRow
 from recorder.recordings.loader import load_exchanges
 from recorder.recordings.selection import select_exchanges

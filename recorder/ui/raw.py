@@ -23,9 +23,8 @@ from sqlalchemy import URL
 
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.chain import hash_after, root, row_root
-from recorder.model.events import BODY_KINDS, LEFT_OUT, EndRecord, Event, Exchange, Session, payload_of
+from recorder.model.events import BODY_KINDS, LEFT_OUT, EndRecord, Event, Exchange, Recording, Session, payload_of
 from recorder.model.jsonl import event_row
-from recorder.model.recording import Recording
 from recorder.model.text import safe_text
 from recorder.recordings.preview import Previews
 from recorder.recordings.requests import load_requests, request_head, request_json

@@ -22,9 +22,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from recorder.model.events import WEBSOCKET
+from recorder.model.events import MEMORY_LIMIT, WEBSOCKET, Recording
 from recorder.model.facts import Links, ResponseStarted
-from recorder.model.recording import MEMORY_LIMIT, Recording
 from recorder.model.text import counted
 from recorder.wire.dialects import Dialect, by_path
 from recorder.wire.dialects.dialect import Continuation

@@ -22,13 +22,15 @@ from recorder.model.events import (
     Event,
     Exchange,
     FrameShape,
+    Gap,
     GapRecord,
+    Piece,
+    Recording,
     RequestRecord,
     ResponseHead,
     header,
 )
 from recorder.model.packed_events import Derived, PackedEvents
-from recorder.model.recording import Gap, Piece, Recording, SentMessage
 from recorder.wire.conclusion import Conclusion, settled
 from recorder.wire.dialects import by_name, framing
 from recorder.wire.sse import BOM, begins_stream, ends_block, ends_message, parse

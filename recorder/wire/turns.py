@@ -17,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.events import WEBSOCKET, WHOLE, Event, Header, ResponseHead
-from recorder.model.recording import Piece, Recording
+from recorder.model.events import WEBSOCKET, WHOLE, Event, Header, Piece, Recording, ResponseHead
 from recorder.wire.dialects import DIALECTS, MessageIds, WebSocketFormat, by_path
 from recorder.wire.dialects.json_values import Object, as_json, object_, request_object, text, whole, without
 from recorder.wire.dialects.keys import DONE

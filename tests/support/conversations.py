@@ -18,13 +18,14 @@ from recorder.model.events import (
     GapRecord,
     Header,
     Outcome,
+    Piece,
+    Recording,
     RequestHead,
     RequestRecord,
     ResponseHead,
     Session,
 )
 from recorder.model.ids import uuid7
-from recorder.model.recording import Piece, Recording
 from recorder.store.engine import address_of
 from recorder.store.location import database_path, database_url
 from recorder.store.write.writer import Store

@@ -17,8 +17,7 @@ import pytest
 from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.files import save
-from recorder.model.events import Session
-from recorder.model.recording import Recording
+from recorder.model.events import Recording, Session
 from tests.support.facts import captured
 
 PLUGIN = "recorder.pytest_plugin"

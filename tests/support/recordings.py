@@ -20,12 +20,13 @@ from recorder.model.events import (
     ExchangeEnd,
     Header,
     Outcome,
+    Piece,
+    Recording,
     RequestEnd,
     RequestHead,
     RequestRecord,
     ResponseHead,
 )
-from recorder.model.recording import Piece, Recording
 from recorder.replay.matching import MatchRequest
 from recorder.wire.recording import recording_of
 

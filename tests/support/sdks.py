@@ -22,7 +22,7 @@ import msgspec
 import openai
 from google import genai
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.wire.recording import recording_of
 from tests.support.facts import captured
 

@@ -23,6 +23,8 @@ from recorder.model.events import (
     FrameShape,
     Header,
     Outcome,
+    Piece,
+    Recording,
     RequestEnd,
     RequestHead,
     RequestRecord,
@@ -32,7 +34,6 @@ from recorder.model.events import (
     WebSocketTurn,
 )
 from recorder.model.ids import uuid7
-from recorder.model.recording import Piece, Recording
 from recorder.wire.redaction.headers import redact_headers
 from recorder.wire.websocket import accept_of, encode_close, encode_frame
 from tests.support.corpus import TRANSCRIPTS

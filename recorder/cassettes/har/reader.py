@@ -31,8 +31,7 @@ from recorder.cassettes.calls import (
     target_of,
 )
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT, nanoseconds
-from recorder.model.events import SWITCHED, ExchangeEnd, Header, Outcome, ResponseHead, Side, as_sent
-from recorder.model.recording import true_headers
+from recorder.model.events import SWITCHED, ExchangeEnd, Header, Outcome, ResponseHead, Side, as_sent, true_headers
 from recorder.wire.dialects import by_path
 from recorder.wire.redaction.headers import redact_headers
 from recorder.wire.sse import Splitter, parse

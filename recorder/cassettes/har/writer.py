@@ -23,8 +23,7 @@ import msgspec
 from recorder import __version__
 from recorder.cassettes.calls import url
 from recorder.cassettes.sse_jsonl.lines import instant
-from recorder.model.events import WHOLE, Header, Side, WebSocketTurn, header
-from recorder.model.recording import Recording
+from recorder.model.events import WHOLE, Header, Recording, Side, WebSocketTurn, header
 from recorder.model.text import counted
 from recorder.wire.sse import Fields, parse
 from recorder.wire.turns import as_http, is_connection, is_turn

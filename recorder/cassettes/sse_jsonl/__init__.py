@@ -24,8 +24,7 @@ from recorder.cassettes.jsonl import RowsFile
 from recorder.cassettes.sse_jsonl.reader import CassetteReader
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import RecorderError
-from recorder.model.events import Exchange, Session
-from recorder.model.recording import EVENT_BYTES, PIECE_BYTES, MemoryBudget, Recording
+from recorder.model.events import EVENT_BYTES, PIECE_BYTES, Exchange, MemoryBudget, Recording, Session
 from recorder.wire.recording import recording_of, require_answerable
 
 CASSETTE_LIMIT = 256 * 2**20  # of a file that a test holds in memory: more than any git host takes

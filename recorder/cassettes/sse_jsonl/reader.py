@@ -25,10 +25,9 @@ from recorder.cassettes.sse_jsonl.steps import Sums, restore, usual_request
 from recorder.cassettes.sse_jsonl.writer import LEFT_OUT, NO_KEYS, is_raw, usual_keys, usual_row, usual_step
 from recorder.errors import RecorderError
 from recorder.model.chain import hash_after, root
-from recorder.model.events import Event, Exchange, Kind, RequestRecord, Session
+from recorder.model.events import EVENT_BYTES, Event, Exchange, Kind, MemoryBudget, RequestRecord, Session
 from recorder.model.ids import uuid7
 from recorder.model.jsonl import storable_row
-from recorder.model.recording import EVENT_BYTES, MemoryBudget
 from recorder.wire.dialects import DIALECTS, Keys
 from recorder.wire.redaction.headers import redact_target
 from recorder.wire.sse import BOM, FRAME_LIMIT

@@ -39,8 +39,7 @@ from recorder.cassettes.plain import STEP_NS
 from recorder.cassettes.sse_jsonl.lines import nanoseconds
 from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, as_bytes, read_yaml
 from recorder.errors import RecorderError
-from recorder.model.events import Header, ResponseHead, Session, as_sent, header
-from recorder.model.recording import true_headers
+from recorder.model.events import Header, ResponseHead, Session, as_sent, header, true_headers
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import framing
 from recorder.wire.redaction.headers import redact_headers

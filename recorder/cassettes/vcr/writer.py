@@ -13,8 +13,7 @@ from base64 import encodebytes
 from collections.abc import Iterable
 
 from recorder.cassettes.calls import url
-from recorder.model.events import WHOLE, Header
-from recorder.model.recording import Recording
+from recorder.model.events import WHOLE, Header, Recording
 from recorder.wire.turns import as_http, is_connection
 
 OPENING = b"interactions:\n"

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 from recorder.errors import RecorderError
-from recorder.model.events import Session
-from recorder.model.recording import MemoryBudget, Recording
+from recorder.model.events import MemoryBudget, Recording, Session
 from recorder.recordings.loader import load_exchanges
 from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader

@@ -5,7 +5,7 @@ from __future__ import annotations
 from recorder.cassettes.har.writer import har_lines, losses
 from recorder.commands.formats.exchanges import BY_ROWS, ExportSource, readable
 from recorder.commands.terminal.output import echo, write_bytes
-from recorder.model.recording import MemoryBudget
+from recorder.model.events import MemoryBudget
 from recorder.recordings.loader import load_exchanges
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.model.text import safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http.messages import Transport

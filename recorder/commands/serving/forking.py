@@ -11,8 +11,8 @@ from recorder.archive.place import chosen_url
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.errors import NotFoundError, UsageError
+from recorder.model.events import Recording
 from recorder.model.fork import ForkedFrom, fork_labels
-from recorder.model.recording import Recording
 from recorder.model.text import safe_text
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.recording import ExchangeJournal, RecordingTransport

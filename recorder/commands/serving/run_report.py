@@ -15,8 +15,7 @@ from recorder.commands.serving.forking import Fork
 from recorder.commands.terminal.output import echo
 from recorder.errors import NotFoundError, RecorderError
 from recorder.files import save
-from recorder.model.events import WHOLE, Exchange, Session, has_ended
-from recorder.model.recording import MemoryBudget
+from recorder.model.events import WHOLE, Exchange, MemoryBudget, Session, has_ended
 from recorder.model.text import counted, safe_text
 from recorder.recordings.loader import load_exchanges
 from recorder.store.queries.reader import LogReader

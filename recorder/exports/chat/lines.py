@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, get_args
 
 from recorder.errors import NotFoundError
 from recorder.exports.chat.conversation import CallKey, ChatConversation
-from recorder.model.events import Exchange, Session
-from recorder.model.recording import Recording
+from recorder.model.events import Exchange, Recording, Session
 from recorder.model.text import counted, safe_text
 from recorder.projections.rows import ItemRow
 from recorder.recordings.requests import load_requests

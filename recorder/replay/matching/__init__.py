@@ -33,8 +33,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from recorder.model.events import WEBSOCKET, CloseRecord, WebSocketTurn
-from recorder.model.recording import Recording
+from recorder.model.events import WEBSOCKET, CloseRecord, Recording, WebSocketTurn
 from recorder.replay.matching.by_id import Responses, Retrieval
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, History, MatchQuery
 from recorder.replay.matching.client_ids import pairs

@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from recorder.model.events import WHOLE, Header, ResponseHead
-from recorder.model.recording import Piece, Recording
+from recorder.model.events import WHOLE, Header, Piece, Recording, ResponseHead
 from recorder.replay.matching.fingerprint import Place
 from recorder.wire.dialects.json_values import decoded_or_none, object_, text, whole
 from recorder.wire.recording import is_stream, joined, payloads_of

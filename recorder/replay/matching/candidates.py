@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.replay.matching.fingerprint import (
     Fingerprint,
     MatchRequest,

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.wire.dialects.json_values import decoded
 from recorder.wire.redaction.unescape import Splice, spliced_pieces
 

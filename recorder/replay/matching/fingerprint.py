@@ -18,8 +18,7 @@ from zlib import crc32
 
 import msgspec
 
-from recorder.model.events import WEBSOCKET, Header, header
-from recorder.model.recording import Recording
+from recorder.model.events import WEBSOCKET, Header, Recording, header
 from recorder.replay.matching.noise import QuietBody, Rules
 from recorder.wire.dialects import by_path
 from recorder.wire.dialects.canonical import canonical

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.model.text import counted, limited, shared_length
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
 from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, MatchRequest, Place, json_value

@@ -16,8 +16,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from recorder.model.events import SWITCHED, WEBSOCKET, FrameShape, as_sent, header
-from recorder.model.recording import Recording
+from recorder.model.events import SWITCHED, WEBSOCKET, FrameShape, Recording, as_sent, header
 from recorder.proxy.http.messages import IteratedBody, Request, Response, Transport
 from recorder.replay.matching import MatchRequest, Miss, server_close
 from recorder.replay.pace import Pace, Waiting

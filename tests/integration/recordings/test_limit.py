@@ -16,7 +16,7 @@ from recorder.commands.serving.run_report import RecordedCommand, write_cassette
 from recorder.errors import RecorderError
 from recorder.files import save
 from recorder.journal.format import Mark
-from recorder.model import recording
+from recorder.model import events as model
 from recorder.recordings.files import load_cassette, load_file
 from recorder.recordings.loader import Loader, load_session
 from recorder.recordings.memory import MemoryJournal
@@ -58,7 +58,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def low(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "MEMORY_LIMIT", LIMIT)
+    monkeypatch.setattr(model, "MEMORY_LIMIT", LIMIT)
 
 
 @pytest.mark.usefixtures("low")
@@ -93,8 +93,8 @@ def test_a_file_that_is_too_large_in_memory_is_refused(load: Callable[[Path], ob
 
 def test_a_cassette_without_its_events_takes_less_of_the_limit(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events = load_cassette(file).events
-    limit = sum(len(each.raw) + recording.PIECE_BYTES for each in events)
-    monkeypatch.setattr(recording, "MEMORY_LIMIT", limit)
+    limit = sum(len(each.raw) + model.PIECE_BYTES for each in events)
+    monkeypatch.setattr(model, "MEMORY_LIMIT", limit)
     assert [each.body for each in read_cassette(file)] == [LARGE]
     with pytest.raises(RecorderError, match="of memory"):
         load_cassette(file)
@@ -128,7 +128,7 @@ def test_run_says_why_a_cassette_is_not_written(
             )
 
     assert asyncio.run(save_to(tmp_path / "whole.sse.jsonl"))
-    monkeypatch.setattr(recording, "MEMORY_LIMIT", LIMIT)
+    monkeypatch.setattr(model, "MEMORY_LIMIT", LIMIT)
     assert not asyncio.run(save_to(tmp_path / "cut.sse.jsonl"))
     assert "cut.sse.jsonl is not written: it takes over 0 MiB of memory: `recorder export " in capsys.readouterr().err
     assert not (tmp_path / "cut.sse.jsonl").exists()

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.proxy.app import Proxy
 from recorder.proxy.routing import Routes
 from recorder.replay.faults.forms import parse_fault

@@ -17,8 +17,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from recorder.model.events import CloseRecord, ResponseHead
-from recorder.model.recording import Recording
+from recorder.model.events import CloseRecord, Recording, ResponseHead
 from recorder.proxy.app import Proxy
 from recorder.proxy.routing import Routes
 from recorder.replay.faults.forms import parse_fault

@@ -10,7 +10,7 @@ import pytest
 import requests
 import urllib3
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.replay.faults.forms import parse_fault
 from recorder.replay.faults.transport import FaultTransport
 from recorder.replay.matching import Matcher

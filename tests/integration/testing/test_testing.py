@@ -20,7 +20,7 @@ from google.genai.errors import ClientError
 
 from recorder import testing
 from recorder.errors import NotFoundError
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.replay.pace import Clock
 from recorder.testing import (
     UnusedRecordingsError,

@@ -109,7 +109,7 @@ async def test_a_side_without_exchanges_is_an_error(tmp_path: Path) -> None:
 
 async def test_a_session_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = record(tmp_path / "log.db")
-    monkeypatch.setattr("recorder.model.recording.MEMORY_LIMIT", 1000)
+    monkeypatch.setattr("recorder.model.events.MEMORY_LIMIT", 1000)
     with pytest.raises(RecorderError, match=r"^before takes over .* name one exchange of it, as before:1\.$"):
         await ask(made.database, "before", "after")
 

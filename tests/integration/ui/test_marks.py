@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from sqlalchemy import URL
 
-from recorder.model import recording
+from recorder.model import events as model
 from recorder.store.queries.reader import LogReader
 from recorder.ui import marks as module
 from recorder.ui.marks import marks
@@ -59,7 +59,7 @@ async def test_an_exchange_that_is_too_large_is_named_and_hides_no_other(
     made = Conversations(tmp_path / "log.db").session("s")
     made.exchange(response(*message("x" * 90_000)), asking("?"))
     made.exchange(BROKEN, asking("?"), at_s=2.0)
-    monkeypatch.setattr(recording, "MEMORY_LIMIT", 100_000)
+    monkeypatch.setattr(model, "MEMORY_LIMIT", 100_000)
     found = await marked(made.database)
     [note] = found["notes"]
     assert note.startswith("Exchange 1: it takes over")

@@ -15,7 +15,7 @@ import pytest
 from recorder.cassettes.ai_sdk import NO_REQUEST, Generations
 from recorder.cassettes.content import formats
 from recorder.errors import RecorderError
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from tests.support.corpus import DATA
 from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import imported, recordings

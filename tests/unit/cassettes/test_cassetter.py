@@ -10,7 +10,7 @@ import pytest
 from recorder.cassettes.cassetter import KEY_PARTS, TOML_LIMIT, Cassetter
 from recorder.cassettes.content import formats
 from recorder.errors import RecorderError
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from tests.support.corpus import DATA
 from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import imported, recordings

@@ -30,12 +30,12 @@ from recorder.model.events import (
     ExchangeEnd,
     Imported,
     Outcome,
+    Recording,
     RequestEnd,
     RequestHead,
     ResponseHead,
 )
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line, read_event
-from recorder.model.recording import Recording
 from recorder.recordings.files import cassette_in
 from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT

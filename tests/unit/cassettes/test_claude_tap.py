@@ -24,7 +24,7 @@ from recorder.cassettes.claude_tap import NOT_STORED, ClaudeTap
 from recorder.cassettes.content import formats
 from recorder.cassettes.sse_jsonl.lines import nanoseconds
 from recorder.errors import RecorderError
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.wire.turns import is_turn
 from tests.support.corpus import DATA
 from tests.support.tables import table

@@ -13,8 +13,7 @@ from recorder.cassettes import Entry
 from recorder.cassettes.har.reader import Har
 from recorder.cassettes.har.writer import har_lines, losses
 from recorder.errors import RecorderError
-from recorder.model.events import WebSocketTurn
-from recorder.model.recording import Recording
+from recorder.model.events import Recording, WebSocketTurn
 from recorder.wire.turns import is_turn
 from recorder.wire.websocket import encode_frame
 from tests.support.websocket import MASK, Connection, Step, create, needs_transcripts, transcript

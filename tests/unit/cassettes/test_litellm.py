@@ -11,7 +11,7 @@ import pytest
 from recorder.cassettes.content import formats
 from recorder.cassettes.litellm import LiteLlm
 from recorder.errors import RecorderError
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from tests.support.corpus import DATA
 from tests.support.tables import table
 from tests.unit.cassettes.test_cassettes import imported, recordings

@@ -22,8 +22,7 @@ from recorder.cassettes.vcr.writer import CLOSING, OPENING, inexpressible, inter
 from recorder.cassettes.vcr.yaml_values import DEPTH_LIMIT, VALUES_LIMIT, YAML_LIMIT, as_bytes, as_text, read_yaml
 from recorder.errors import RecorderError
 from recorder.ingest.pending import Batch
-from recorder.model.events import BODY_KINDS, Header
-from recorder.model.recording import Recording
+from recorder.model.events import BODY_KINDS, Header, Recording
 from recorder.wire.redaction.headers import redact_headers as redacted
 from tests.support.rows import START_NS
 from tests.support.tables import table

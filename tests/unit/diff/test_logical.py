@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from recorder.diff import Report, Terms, diff
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from tests.support.conversations import RESULT, answer, asks, by_delta, made, said, whole_history
 from tests.support.tables import table
 

@@ -1,11 +1,11 @@
-"""`recorder.model.recording`: what is held is counted against one limit."""
+"""`recorder.model.events`: what is held is counted against one limit."""
 
 from __future__ import annotations
 
 import pytest
 
 from recorder.errors import RecorderError
-from recorder.model.recording import EVENT_BYTES, MemoryBudget
+from recorder.model.events import EVENT_BYTES, MemoryBudget
 
 
 def test_bytes_and_what_holds_them_are_counted_up_to_the_limit() -> None:

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from recorder.errors import NotFoundError, UpstreamError
-from recorder.model.events import Outcome
-from recorder.model.recording import Piece, Recording
+from recorder.model.events import Outcome, Piece, Recording
 from recorder.proxy.http import messages
 from recorder.replay.matching import Match, Matcher, MatchRequest, Miss
 from recorder.replay.pace import THREAD

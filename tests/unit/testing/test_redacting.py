@@ -20,8 +20,7 @@ from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.errors import RecorderError, UsageError
 from recorder.ingest.assembler import Assembler
 from recorder.journal.format import START, Mark, Record
-from recorder.model.events import Header, RequestHead, ResponseHead, Session
-from recorder.model.recording import Recording
+from recorder.model.events import Header, Recording, RequestHead, ResponseHead, Session
 from recorder.recordings.files import load_cassette
 from recorder.replay.matching import Match, Matcher, MatchRequest, request_of
 from recorder.replay.matching.noise import Rules

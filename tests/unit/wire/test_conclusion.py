@@ -15,8 +15,7 @@ from recorder.cassettes.har.writer import har_lines
 from recorder.cassettes.vcr.writer import inexpressible
 from recorder.ingest.capture import Capture
 from recorder.lint.linter import lint
-from recorder.model.events import EndRecord, Event, Exchange, ExchangeEnd, Outcome, RequestHead, ResponseHead
-from recorder.model.recording import Recording
+from recorder.model.events import EndRecord, Event, Exchange, ExchangeEnd, Outcome, Recording, RequestHead, ResponseHead
 from recorder.projections.fold import Rows
 from recorder.replay.transport import answer
 from recorder.store.maintain.verify.chain import ChainVerifier

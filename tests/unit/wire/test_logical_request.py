@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recorder.model.events import Recording
 from recorder.model.facts import Links
-from recorder.model.recording import Recording
 from recorder.wire import logical_request
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests, links_in
 from tests.support.conversations import (

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from recorder.ingest.capture import Capture
-from recorder.model.events import ExchangeEnd, Header, RequestHead, ResponseHead
-from recorder.model.recording import Recording
+from recorder.model.events import ExchangeEnd, Header, Recording, RequestHead, ResponseHead
 from recorder.replay.transport import answer
 from recorder.wire.dialects import by_name
 from recorder.wire.recording import recording_of

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.model.events import EndRecord
-from recorder.model.recording import Recording
+from recorder.model.events import EndRecord, Recording
 from recorder.replay.matching import Match, Matcher, MatchRequest
 from recorder.replay.matching.client_ids import ANSWER_BYTES, is_client_id, with_client_ids
 from recorder.replay.matching.noise import DEFAULT, Rules

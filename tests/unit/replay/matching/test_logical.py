@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.replay.matching import Match, Matcher, Miss
 from recorder.replay.matching.candidates import NEAR_LIMIT
 from recorder.replay.matching.noise import Rule, Rules

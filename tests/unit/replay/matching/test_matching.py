@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.replay.matching import Match, Matcher, MatchRequest, Miss
 from recorder.replay.matching.fingerprint import place
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
