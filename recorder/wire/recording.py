@@ -28,6 +28,7 @@ from recorder.model.events import (
     Recording,
     RequestRecord,
     ResponseHead,
+    SentMessage,
     header,
 )
 from recorder.model.packed_events import Derived, PackedEvents
