@@ -15,7 +15,7 @@ from recorder.model.ids import first_id
 from recorder.projections.rows import HistoryRow
 from recorder.store.bodies.rows import whole_events
 from recorder.store.schema import events, exchanges, tables_of
-from recorder.store.sql import Statement, constant, of_exchange
+from recorder.store.sql import OF_EXCHANGE, Statement, columns_of, constant, of_exchange
 from recorder.store.write.retry import Retry
 from recorder.store.write.writer import Store
 from recorder.wire.grouping.history import LOOK_BACK_ANSWERS, Chain, broken_off, likeness, unanswered
@@ -31,13 +31,8 @@ _REQUEST = Statement(
     select(events).where(of_exchange(events), events.c.kind == constant("request")).order_by(events.c.pos)
 )
 SENT_ROWS = 64  # read at a time: an hour of a spoken conversation is some hundred megabytes
-_SENT = Statement(
-    select(events)
-    .where(of_exchange(events))
-    .where(events.c.kind.in_([constant("sent"), constant("control")]), events.c.pos > bindparam("pos"))
-    .order_by(events.c.pos),
-    f"LIMIT {SENT_ROWS}",
-)
+_SENT = Statement(f"""SELECT {columns_of(events, "e")} FROM events AS e
+WHERE {OF_EXCHANGE} AND kind IN ('sent', 'control') AND pos > :pos ORDER BY pos LIMIT {SENT_ROWS}""")
 
 
 def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> Continued:

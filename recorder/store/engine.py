@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from functools import cache
+from functools import cache, partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
@@ -302,37 +302,17 @@ def engine_name(url: URL) -> str:
     return _OTHER_NAMES.get(name, name)
 
 
-def address_named(engine: str) -> Address:
-    address: Address = part(engine, "address")
-    return address
+def _part_of(name: Part, url: URL) -> Any:
+    return part(engine_name(url), name)
 
 
-def address_of(url: URL) -> Address:
-    return address_named(engine_name(url))
-
-
-def schema_named(engine: str) -> Schema:
-    schema: Schema = part(engine, "schema")
-    return schema
-
-
-def schema_of(url: URL) -> Schema:
-    return schema_named(engine_name(url))
-
-
-def reading_of(url: URL) -> Reading:
-    reading: Reading = part(engine_name(url), "reading")
-    return reading
-
-
-def querying_of(url: URL) -> Querying:
-    querying: Querying = part(engine_name(url), "query")
-    return querying
-
-
-def writing_of(url: URL) -> Writing:
-    writing: Writing = part(engine_name(url), "writer")
-    return writing
+address_named: Callable[[str], Address] = partial(part, name="address")
+address_of: Callable[[URL], Address] = partial(_part_of, "address")
+schema_named: Callable[[str], Schema] = partial(part, name="schema")
+schema_of: Callable[[URL], Schema] = partial(_part_of, "schema")
+reading_of: Callable[[URL], Reading] = partial(_part_of, "reading")
+querying_of: Callable[[URL], Querying] = partial(_part_of, "query")
+writing_of: Callable[[URL], Writing] = partial(_part_of, "writer")
 
 
 def source_of(url: URL) -> ReadSource:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -39,35 +38,33 @@ Written = ClauseElement | str  # a text has its values as `:name`
 class Statement:
     """One statement, compiled for each engine that runs it when it first does."""
 
-    def __init__(self, written: Written | Callable[[str], Written], more: str = "", *, is_long: bool = False) -> None:
-        """`written` may be a function of the engine's name; `more` comes after it. Of one that `is_long` the rows are
-        never in memory all at once, which takes a server more questions.
+    def __init__(self, written: Written | Callable[[str], Written], *, is_long: bool = False) -> None:
+        """`written` may be a function of the engine's name. Of one that `is_long` the rows are never in memory all at
+        once, which takes a server more questions.
         """
-        self._written, self._more, self.is_long = written, more, is_long
+        self._written, self.is_long = written, is_long
         self._texts: dict[str, str] = {}
         self._positional: dict[str, tuple[str, list[str]]] = {}
 
     def text(self, engine: str) -> str:
         """Return the SQL for the driver of an engine (`engine_name`)."""
         if engine not in self._texts:
-            parts = [clause.compile(dialect=dialect(engine)) for clause in self._clauses(engine)]
-            self._texts[engine] = " ".join(map(str, parts))
+            self._texts[engine] = str(self._compiled(engine))
         return self._texts[engine]
 
     def positional(self, engine: str) -> tuple[str, list[str]]:
         """Return the SQL with `?` for each value, and the names of the values in their order."""
         if engine not in self._positional:
-            parts: list[Any] = [clause.compile(dialect=dialect(engine, "qmark")) for clause in self._clauses(engine)]
-            names = list(chain.from_iterable(part.positiontup for part in parts))
-            self._positional[engine] = " ".join(map(str, parts)), names
+            compiled = self._compiled(engine, "qmark")
+            self._positional[engine] = str(compiled), compiled.positiontup
         return self._positional[engine]
 
-    def _clauses(self, engine: str) -> list[ClauseElement]:
+    def _compiled(self, engine: str, paramstyle: str = "") -> Any:
         written = self._written
         if not isinstance(written, ClauseElement | str):
             written = written(engine)
         clause = text(written) if isinstance(written, str) else written
-        return [clause, text(self._more)] if self._more else [clause]
+        return clause.compile(dialect=dialect(engine, paramstyle))
 
 
 Step = tuple[Statement, Any]

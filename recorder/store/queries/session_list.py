@@ -13,7 +13,7 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from sqlalchemy import select, text
+from sqlalchemy import text
 
 from recorder.errors import UsageError
 from recorder.model.events import PROBE, Session
@@ -293,11 +293,14 @@ async def _lines(
     return newest[:limit], newest[limit - 1].place
 
 
+_THOSE = of_named("SELECT session_id FROM sessions WHERE session_id IN :session_ids")
+
+
 async def _those_in(log: LogReader, session_ids: Sequence[str]) -> set[str]:
     """Return the ids of the sessions that the log itself has."""
     found: set[str] = set()
     for part in _parts(session_ids):
-        rows = await log.rows(select(sessions.c.session_id).where(sessions.c.session_id.in_(part)))
+        rows = await log.rows(_THOSE, session_ids=part)
         found.update(row.session_id for row in rows)
     return found
 
