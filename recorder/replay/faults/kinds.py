@@ -103,6 +103,20 @@ class CutAfter(_AfterEvent, frozen=True):
         raise _cut(self, run)
 
 
+class EndAfter(_AtEvent, frozen=True):
+    """The response ends after an event as a whole one does: HTTP is complete, and what follows is missing."""
+
+    async def body(self, chunks: Chunks, run: Run) -> Chunks:
+        if self.event == 0:
+            run.struck(self)
+            return
+        async for block in blocks(chunks):
+            yield block.raw
+            if block.event == self.event:
+                run.struck(self)
+                return
+
+
 class CutAt(Fault, frozen=True):
     """The connection breaks at a time after the request."""
 

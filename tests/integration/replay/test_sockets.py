@@ -72,6 +72,13 @@ async def test_what_broke_off_is_not_ended() -> None:
 
 
 @on_uvloop
+async def test_a_clean_end_is_complete_for_http() -> None:
+    async with mocked(of("openai-responses", BODY), speed=None, faults=("end@7",)) as (port, _):
+        response = await ask(port)
+    assert (response.body, response.ending) == (b"".join(FRAMES[:7]), "complete")
+
+
+@on_uvloop
 async def test_after_a_cut_at_every_event_starting_after_gives_the_rest() -> None:
     recording = of("openai-responses", BODY, cuts=list(itertools.accumulate(map(len, FRAMES))))
     async with mocked(recording, speed=None, strict=False) as (port, _):

@@ -111,6 +111,12 @@ async def test_a_cut_comes_after_its_event_whatever_the_chunks(places: list[int]
     assert (seen.body, seen.outcome) == (b"".join(FRAMES[:event]), "truncated")
 
 
+@given(cuts, st.integers(0, len(FRAMES)))
+async def test_a_clean_end_comes_after_its_event_whatever_the_chunks(places: list[int], event: int) -> None:
+    seen = await spoilt(f"end@{event}", chunks=cut(places))
+    assert (seen.body, seen.outcome) == (b"".join(FRAMES[:event]), None)
+
+
 async def test_a_cut_may_be_a_reset_and_a_stream_without_that_event_is_not_cut() -> None:
     assert (await spoilt("cut@1:reset")).outcome == "upstream_reset"
     seen = await spoilt("cut@21")
@@ -233,6 +239,7 @@ async def test_what_is_before_the_first_event_at_a_time_or_at_bytes_happens_to_a
     assert ((cut := await spoilt("cut@0:reset", **DOCUMENT)).body, cut.outcome) == (b"", "upstream_reset")
     assert (await spoilt("stall@0:1s", **DOCUMENT)).times_ms == [1_010, 1_020]
     assert (await spoilt("delay:1s", **DOCUMENT)).times_ms == [1_010, 1_020]
+    assert ((end := await spoilt("end@0", **DOCUMENT)).body, end.outcome) == (b"", None)
     assert ((cut := await spoilt("cut@15ms", **DOCUMENT)).body, cut.outcome) == (b"{", "truncated")
     assert (await spoilt("slice:1", chunks=(b"[]",), kind="application/json")).chunks == [b"[", b"]"]
     assert (await spoilt("drip:1", **DOCUMENT)).times_ms == [10, 1_010]
@@ -251,6 +258,7 @@ LAST = len(FRAMES)
     [
         (f"cut@{LAST + 1}", f"no response had an event {LAST + 1}"),
         ("cut@99s", "no response took 99 s"),
+        (f"end@{LAST + 1}", f"no response had an event {LAST + 1}"),
         (f"stall@{LAST + 1}", f"no response had an event {LAST + 1}"),
         (f"drop@{LAST + 1}", f"no response had an event {LAST + 1}"),
         ("repeat:0%", "it met no event"),
@@ -269,7 +277,7 @@ async def test_a_fault_that_has_done_nothing_is_known(spec: str, unmet: str) -> 
 @pytest.mark.parametrize(
     "spec",
     [
-        *("cut@0", f"cut@{LAST}", "cut@5ms", "stall@0:1s", f"stall@{LAST}:1s", "delay:0s", "slice:1", "drop@1"),
+        *("cut@0", f"cut@{LAST}", "cut@5ms", "end@0", f"end@{LAST}", "stall@0:1s", f"stall@{LAST}:1s", "delay:0s", "slice:1", "drop@1"),
         *("repeat@1", "reorder@1", "corrupt@1", "status:500", "drip:99999"),
     ],
 )
@@ -323,6 +331,7 @@ async def test_another_seed_or_request_is_another_run() -> None:
 
 NO_FAULTS = [
     *("", "cut", "cut@", "cut@x", "cut@-1", "cut@1:gently", "cut@²", "cut@1:", "stall", "stall@1:2", "stall@1:2s:3s"),
+    *("end", "end@", "end@-1", "end@1:reset", "end@5s"),
     *("delay", "delay@1:2s", "delay:2", "slice:0", "slice@1", "drop", "drop@0", "drop:5", "drop:101%", "drop@1:5%"),
     *("status", "status:200", "status:600", "status:429:retry-after=soon", "status:429:times=0"),
     *("status:429:x=1", "status:429:times=1:times=2", "drip:0", "drip", "explode", "CUT@1", "cut@9999999999"),
