@@ -21,6 +21,7 @@ from recorder.replay.faults.kinds import (
     Delay,
     Drip,
     EndAfter,
+    ErrorAfter,
     Fragmented,
     Pinged,
     Reordered,
@@ -36,6 +37,7 @@ FORMS: Mapping[str, str] = {
     "cut": "cut@EVENT or cut@SECONDSs, with :reset for a reset connection",
     "close": "close@EVENT:CODE for a WebSocket",
     "end": "end@EVENT for a clean end",
+    "error": "error@EVENT:CODE for an error in the stream",
     "stall": "stall@EVENT or stall@EVENT:SECONDSs",
     "delay": "delay:SECONDSs",
     "slice": "slice, slice:BYTES or slice:utf8",
@@ -48,13 +50,13 @@ FORMS: Mapping[str, str] = {
     "fragment": "fragment@EVENT or fragment@EVENT:N for a WebSocket",
     "ping": "ping@EVENT for a WebSocket",
 }
-"""What there is. Events count from 1; `cut@0`, `end@0` and `stall@0` are before the first."""
+"""What there is. Events count from 1; `cut@0`, `end@0`, `error@0` and `stall@0` are before the first."""
 
 SECONDS_LIMIT = 86_400  # a day: who waits longer wants a stall without an end
 
 RANGES = (
-    "EVENT counts from 1, for cut, close, end and stall from 0: before the first. BYTES and N are 1 or "
-    f"more, SHARE 0 to 100, CODE 400 to 599, of close 1000 to 4999, SECONDS 0 to {SECONDS_LIMIT}; ms may "
+    "EVENT counts from 1, for cut, close, end, error and stall from 0: before the first. BYTES and N are "
+    f"1 or more, SHARE 0 to 100, CODE 400 to 599, of close 1000 to 4999, SECONDS 0 to {SECONDS_LIMIT}; ms may "
     "stand for s"
 )
 """What may stand in them, for people."""
@@ -145,6 +147,10 @@ def _end(form: _Form) -> Fault:
     return EndAfter(form.event())
 
 
+def _error(form: _Form) -> Fault:
+    return ErrorAfter(form.event(), _whole(form.only(), 400, 599))
+
+
 def _slice(form: _Form) -> Fault:
     if form.placeless().options == ["utf8"]:
         return Slice(in_characters=True)
@@ -205,6 +211,7 @@ _PARSERS: Mapping[str, Callable[[_Form], Fault]] = {
     "cut": _cut,
     "close": _close,
     "end": _end,
+    "error": _error,
     "stall": lambda form: Stall(form.event(), *map(_seconds, form.up_to(1))),
     "delay": lambda form: Delay(_seconds(form.placeless().only())),
     "slice": _slice,

@@ -20,7 +20,7 @@ from recorder.proxy.http.messages import Response
 from recorder.replay.faults.transport import Chunks, EventBlock, Fault, Run, blocks
 from recorder.replay.pace import FOREVER_S
 from recorder.replay.transport import origin_of, whole
-from recorder.wire.dialects import error_body
+from recorder.wire.dialects import error_body, error_events
 from recorder.wire.websocket_endpoint import OutgoingFrame
 
 SLICE_BYTES = 64  # the longest slice, if no other is asked for
@@ -115,6 +115,32 @@ class EndAfter(_AtEvent, frozen=True):
             if block.event == self.event:
                 run.struck(self)
                 return
+
+
+class ErrorAfter(_AtEvent, frozen=True):
+    """The stream says an error after an event, in the shape that its provider has for it, and ends."""
+
+    status: int
+
+    @property
+    def needs_events(self) -> bool:
+        return True
+
+    async def body(self, chunks: Chunks, run: Run) -> Chunks:
+        if self.event == 0:
+            yield self._error(run)
+            return
+        async for block in blocks(chunks):
+            yield block.raw
+            if block.event == self.event:
+                yield self._error(run)
+                return
+
+    def _error(self, run: Run) -> bytes:
+        run.struck(self)
+        request, origin = run.request, origin_of(run.request)
+        message = f"recorder: a fault reports {self.status}."
+        return error_events(request.method, origin.target, origin.upstream, self.status, message, self.event)
 
 
 class CutAt(Fault, frozen=True):

@@ -9,6 +9,7 @@ reads it from there. A module `lint` in it has rules, a module `probe` the cases
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ __all__ = [
     "by_name",
     "by_path",
     "error_body",
+    "error_events",
     "framing",
     "parts",
 ]
@@ -45,6 +47,8 @@ DIALECTS: tuple[Dialect, ...] = (
     *(load(f"{folder}:DIALECT") for folder in _FOLDERS),
     other.DIALECT,  # the last: it takes every route
 )
+
+_MakeBody = Callable[[int, str, str | None], dict[str, Any]]
 
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 
@@ -80,8 +84,28 @@ def error_body(method: str, target: str, upstream: str, status: int, message: st
 
     The path of the request determines the format, else the name of the upstream does.
     """
+    _, make_body = _of_errors(method, target, upstream)
+    return msgspec.json.encode(make_body(status, message, code))
+
+
+def error_events(method: str, target: str, upstream: str, status: int, message: str, number: int) -> bytes:
+    """Encode the events by which a stream says an error of our own after `number` of its events."""
+    dialect, make_body = _of_errors(method, target, upstream)
+    payloads: Sequence[Mapping[str, Any]] = [make_body(status, message, None)]
+    if dialect.error_events is not None:
+        payloads = dialect.error_events(status, message, number)
+    blocks = bytearray()
+    for payload in payloads:
+        if dialect.has_event_lines:
+            blocks += b"event: " + str(payload["type"]).encode() + dialect.line_end
+        blocks += b"data: " + msgspec.json.encode(payload) + dialect.line_end * 2
+    return bytes(blocks)
+
+
+def _of_errors(method: str, target: str, upstream: str) -> tuple[Dialect, _MakeBody]:
+    """Return the dialect of an error, and what makes its body."""
     dialect = by_path(method, target)
     if dialect.error_body is None:
         dialect = by_name(BY_NAME.get(upstream, PROVIDERS[0]).formats[0])
     assert dialect.error_body is not None, "the first format of each provider has one"
-    return msgspec.json.encode(dialect.error_body(status, message, code))
+    return dialect, dialect.error_body

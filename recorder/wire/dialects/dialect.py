@@ -145,6 +145,10 @@ class Dialect(msgspec.Struct, frozen=True):
 
     error_body: Callable[[int, str, str | None], dict[str, Any]] | None = None
     """An error of our own, by status, message and code; None: that of the first format of its provider."""
+    error_events: Callable[[int, str, int], Sequence[dict[str, Any]]] | None = None
+    """The payloads by which a stream says an error, by status, message and the number of events before; None: the one
+    of `error_body`."""
+    error_statuses: tuple[int, ...] = (400, 401, 429, 500, 503)  # that its provider documents
     conversation: Callable[[str, Object], Conversation] | None = None
     """Of a path without its query and a request body; None: nobody here knows what its requests say."""
     continuation: Continuation | None = None  # None: every request is whole as it was sent

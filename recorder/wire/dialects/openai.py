@@ -24,6 +24,9 @@ def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     return {"error": {"message": message, "type": kind, "param": None, "code": code or usual}}
 
 
+ERROR_STATUSES = (400, 401, 403, 404, 429, 500, 503)  # of OpenAI's guide "Error codes"
+
+
 # -- the prompt cache
 
 # The prompt cache of OpenAI, which both of its wire formats have.

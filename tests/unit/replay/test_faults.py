@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.errors import UpstreamError
+from recorder.model.facts import ErrorReported
 from recorder.proxy.http.messages import IteratedBody, Request, Response
 from recorder.replay.faults.forms import FORMS, parse_fault
 from recorder.replay.faults.transport import FaultTransport
-from recorder.wire.sse import Splitter
+from recorder.wire.dialects import by_path
+from recorder.wire.sse import Splitter, parse
 from tests.support.facts import MS
 from tests.support.proxy import request_for
 from tests.unit.replay.test_pace import TestClock
@@ -115,6 +117,29 @@ async def test_a_cut_comes_after_its_event_whatever_the_chunks(places: list[int]
 async def test_a_clean_end_comes_after_its_event_whatever_the_chunks(places: list[int], event: int) -> None:
     seen = await spoilt(f"end@{event}", chunks=cut(places))
     assert (seen.body, seen.outcome) == (b"".join(FRAMES[:event]), None)
+
+
+@pytest.mark.parametrize(
+    ("url", "events"),
+    [
+        ("https://api.openai.com/v1/responses", ["error", "response.failed"]),
+        ("https://api.openai.com/v1/chat/completions", [None]),
+        ("https://api.anthropic.com/v1/messages", ["error"]),
+        ("https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent?alt=sse", [None]),
+    ],
+)
+async def test_an_error_in_a_stream_is_one_to_the_decoder_of_its_format(url: str, events: list[str | None]) -> None:
+    seen = await spoilt("error@2:429", asked=request_for("POST", url, content=b"{}"))
+    assert seen.body.startswith(b"".join(FRAMES[:2]))
+    assert seen.outcome is None
+    dialect = by_path("POST", httpx.URL(url).path)
+    found = []
+    for piece in Splitter().feed(seen.body[len(b"".join(FRAMES[:2])) :]):
+        parsed = parse(piece.raw)
+        facts = dialect.decoder().event(dialect.keys(piece.raw).type, parsed.data or b"")
+        assert [fact for fact in facts if isinstance(fact, ErrorReported)]
+        found.append(parsed.event.decode() if parsed.event else None)
+    assert found == events
 
 
 async def test_a_cut_may_be_a_reset_and_a_stream_without_that_event_is_not_cut() -> None:
@@ -231,7 +256,7 @@ DOCUMENT: dict[str, Any] = {"chunks": (b"{", b"}"), "kind": "application/json"}
 
 
 async def test_a_document_has_no_events_to_lose() -> None:
-    seen = await spoilt("cut@1", "drop:100%", "reorder@1", "stall@2", **DOCUMENT)
+    seen = await spoilt("cut@1", "error@0:500", "drop:100%", "reorder@1", "stall@2", **DOCUMENT)
     assert (seen.chunks, seen.times_ms, seen.outcome) == ([b"{", b"}"], [10, 20], None)
 
 
@@ -259,6 +284,7 @@ LAST = len(FRAMES)
         (f"cut@{LAST + 1}", f"no response had an event {LAST + 1}"),
         ("cut@99s", "no response took 99 s"),
         (f"end@{LAST + 1}", f"no response had an event {LAST + 1}"),
+        (f"error@{LAST + 1}:500", f"no response had an event {LAST + 1}"),
         (f"stall@{LAST + 1}", f"no response had an event {LAST + 1}"),
         (f"drop@{LAST + 1}", f"no response had an event {LAST + 1}"),
         ("repeat:0%", "it met no event"),
@@ -278,7 +304,7 @@ async def test_a_fault_that_has_done_nothing_is_known(spec: str, unmet: str) -> 
     "spec",
     [
         *("cut@0", f"cut@{LAST}", "cut@5ms", "end@0", f"end@{LAST}", "stall@0:1s", f"stall@{LAST}:1s"),
-        *("delay:0s", "slice:1", "drop@1"),
+        *("error@0:500", f"error@{LAST}:529", "delay:0s", "slice:1", "drop@1"),
         *("repeat@1", "reorder@1", "corrupt@1", "status:500", "drip:99999"),
     ],
 )
@@ -332,6 +358,7 @@ async def test_another_seed_or_request_is_another_run() -> None:
 
 NO_FAULTS = [
     *("", "cut", "cut@", "cut@x", "cut@-1", "cut@1:gently", "cut@²", "cut@1:", "stall", "stall@1:2", "stall@1:2s:3s"),
+    *("error@1", "error:500", "error@1:200", "error@1:500:500"),
     *("end", "end@", "end@-1", "end@1:reset", "end@5s"),
     *("delay", "delay@1:2s", "delay:2", "slice:0", "slice@1", "drop", "drop@0", "drop:5", "drop:101%", "drop@1:5%"),
     *("status", "status:200", "status:600", "status:429:retry-after=soon", "status:429:times=0"),

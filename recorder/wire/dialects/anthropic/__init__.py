@@ -82,6 +82,7 @@ DIALECT = Dialect(
     needs_terminal=True,
     whole_reasons=frozenset({"end_turn", "tool_use", "stop_sequence"}),
     error_body=error_body,
+    error_statuses=(400, 401, 403, 404, 413, 429, 500, 529),  # of Anthropic's page "Errors"
     conversation=AnthropicConversation,
     continuation=CONTINUATION,
     # Source: Anthropic's pages "Prompt caching" (its table "What invalidates the cache", its "Cache limitations"),

@@ -101,6 +101,7 @@ DIALECT = Dialect(
     places_calls=True,
     reads_bare_json=True,
     error_body=error_body,
+    error_statuses=(400, 403, 404, 429, 500, 503, 504),  # of Google's page "Troubleshooting guide"
     conversation=GeminiConversation,
     prompt=PromptFormat(
         generates=re.compile(r"(?::|%3[Aa])(?:streamGenerateContent|generateContent)$"),

@@ -15,7 +15,7 @@ import msgspec
 from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
 from recorder.wire.dialects.json_values import Object, objects, objects_in
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.openai import CACHE, MARKS, SUSPECTS, error_body
+from recorder.wire.dialects.openai import CACHE, ERROR_STATUSES, MARKS, SUSPECTS, error_body
 from recorder.wire.dialects.openai_chat.conversation import CompletionConversation
 from recorder.wire.dialects.openai_chat.decoder import ChatDecoder
 from recorder.wire.dialects.openai_chat.message import CHUNK, WHOLE
@@ -60,6 +60,7 @@ DIALECT = Dialect(
     is_last=_is_last,
     has_choices=True,
     error_body=error_body,
+    error_statuses=ERROR_STATUSES,
     conversation=CompletionConversation,
     # Source: OpenAI's guide "Prompt caching".
     prompt=PromptFormat(

@@ -22,7 +22,7 @@ from recorder.wire.dialects.dialect import (
 )
 from recorder.wire.dialects.json_values import UNUSUAL, Object
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.openai import CACHE, MARKS, SUSPECTS, error_body
+from recorder.wire.dialects.openai import CACHE, ERROR_STATUSES, MARKS, SUSPECTS, error_body
 from recorder.wire.dialects.openai_responses.conversation import CONTINUATION, OF_THE_RESPONSE, ResponsesConversation
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.prompt import PromptFormat, PromptPart
@@ -46,6 +46,17 @@ def _name(event: _ResponsesEvent) -> Named:
         event.item_id or (event.item.id if event.item else None),
         event.output_index,
     )
+
+
+def error_events(status: int, message: str, number: int) -> list[dict[str, Any]]:
+    """Return an error as the live API says it in a stream: the event of it, and the failed response."""
+    error = error_body(status, message, None)["error"]
+    stated = {"code": error["code"] or "invalid_prompt", "message": message}
+    response = {"id": "resp_error", "object": "response", "status": "failed", "error": stated, "output": []}
+    return [
+        {"type": ERROR, "error": error, "sequence_number": number},
+        {"type": "response.failed", "response": response, "sequence_number": number + 1},
+    ]
 
 
 class _ResponseId(msgspec.Struct):
@@ -101,6 +112,8 @@ DIALECT = Dialect(
     needs_terminal=True,
     whole_reasons=frozenset({"completed"}),
     error_body=error_body,
+    error_events=error_events,
+    error_statuses=ERROR_STATUSES,
     conversation=ResponsesConversation,
     continuation=CONTINUATION,
     # Source: OpenAI's guide "Prompt caching" of September 2026, "Which settings affect the cached prefix?".
