@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import click
 from click.core import ParameterSource
 
 from recorder.cassettes import SUFFIX
 from recorder.commands.clients import child
-from recorder.commands.clients.codex import Doors, named, pointed
+from recorder.commands.clients.codex import Doors, named
 from recorder.commands.clients.files import FILES
 from recorder.commands.clients.presets import (
     ALIASES,
     BASES,
-    CODEX,
     OWN_BASES,
-    assigned,
-    codex_place,
-    environment,
-    keys_of,
     of_companies,
     program,
     refuse_undecided,
 )
-from recorder.commands.clients.shim import codex_provider, codex_providers, read, shim
+from recorder.commands.clients.shim import codex_provider, codex_providers
 from recorder.commands.replay import speed_option
 from recorder.commands.serving.answering import Answering
 from recorder.commands.serving.forking import Fork, ForkTerms
 from recorder.commands.serving.listening import listening, upstream_option
 from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.recording import Durability, Ending, departures, durability_setting, recording
+from recorder.commands.serving.replaying import GRACE_S, ReplayTerms, ready, replaying
 from recorder.commands.serving.run_report import EndedCommand, report, say
 from recorder.commands.terminal.options import FILE, database_option, flag
 from recorder.commands.terminal.output import log_to_stderr
@@ -53,16 +48,14 @@ from recorder.proxy.http import server
 from recorder.proxy.http.network import Network
 from recorder.proxy.http.server_capacity import raise_limit
 from recorder.proxy.recording import RecordingTransport, new_id
-from recorder.proxy.routing import Upstream, parse_upstream, recorded_upstreams
+from recorder.proxy.routing import Upstream, parse_upstream
 from recorder.recordings.names import is_file
-from recorder.replay.egress_guard import Refused, RefusingProxy
+from recorder.replay.egress_guard import Refused
 from recorder.store.location import chosen_url
 from recorder.wire.grouping.rules import cleaned
-from recorder.wire.upstreams import UPSTREAMS
 
 MISMATCH = 5
 DRAIN_S = 60.0  # for the database to have all of it: the command has ended, nothing waits but the cassette
-GRACE_S = 2.0  # for clients that the command has started, which end with it, but a moment later
 PROGRAM_LIMIT = 80  # characters of a program's name in that of a session
 LISTED = 10  # recordings that a replay did not use
 
@@ -222,14 +215,9 @@ def _inherited(named: Iterable[str]) -> list[Upstream]:
 
 
 async def _run(words: Sequence[str], given: dict[str, str], doors: Doors, descriptors: int) -> int:
-    """Run the command with its clients pointed at a server; Codex, which reads no variable, by arguments."""
-    place = codex_place(words)
-    command, variables = list(words), dict[str, str]()
-    if place is not None:
-        found = pointed(words[place:], assigned(words[:place], given), doors, read)
-        command, variables = [*words[:place], *found.arguments], found.variables
-    with shim(doors, {**environment(given, doors.url), **variables}) as whole:
-        return await child.run(command, whole, descriptors=descriptors)
+    """Run the command with its clients pointed at a server."""
+    with ready(words, given, doors) as command:
+        return await child.run(command.words, command.environment, descriptors=descriptors)
 
 
 async def _record(
@@ -281,41 +269,15 @@ async def _replay(
     held = await loader(db).answers(sessions, cassettes)
     make_proxy, found = partial(Proxy, websocket=websocket), raise_limit()
     answering = Answering(held, match_rules(), speed=speed, strict=strict, make_proxy=make_proxy)
-    async with listening(answering.proxy, GRACE_S) as base, _refusing() as refusing:
-        recorded = {each.request.upstream for each in held}
-        given = {**os.environ, **{name: "none" for name in keys_of(recorded) if not os.environ.get(name)}}
-        for variable, name in OWN_BASES.items():
-            if name in recorded and not given.get(variable):
-                given[variable] = f"http://{name}.invalid"  # any address, so that it is replaced as the others
-        given |= of_companies(recorded, base)
-        given |= {} if allow_network else refusing.variables(given)
-        doors = Doors(base, names, _codex_upstreams(held), websocket)
-        code = await _run(words, given, doors, found)
+    terms = ReplayTerms(names, allow_network, websocket)
+    async with replaying(words, held, answering.proxy, terms) as (command, refusing):
+        code = await child.run(command.words, command.environment, descriptors=found)
     seen, unused, outside = answering.seen(), answering.unused(), refusing.refused()
     past = outside.past({each.upstream for each in seen})
     for line in (*_refusals(answering.proxy), *answering.summary(), *_named(unused), *_went_past(outside, past)):
         say(line)
     differs = any(each.how == "miss" for each in seen) or past or (strict and unused)
     return MISMATCH if code == 0 and differs else code
-
-
-@contextlib.asynccontextmanager
-async def _refusing() -> AsyncIterator[RefusingProxy]:
-    """Run a proxy that refuses everything. It knows the API hosts of this environment's variables."""
-    refusing = RefusingProxy(_had())
-    await refusing.start()
-    try:
-        yield refusing
-    finally:
-        refusing.stop()
-
-
-def _had() -> Iterator[tuple[str, str]]:
-    """Yield the hosts in the variables of clients, each with its upstream."""
-    for variable, name in {**BASES, **OWN_BASES}.items():
-        with contextlib.suppress(ValueError):  # no address, which a replay does not need
-            if host := urlsplit(os.environ.get(variable, "")).hostname:
-                yield host, name
 
 
 def _went_past(outside: Refused, past: Sequence[str]) -> Iterator[str]:
@@ -334,12 +296,6 @@ def _refusals(proxy: Proxy) -> Iterator[str]:
     """Yield refused requests, for example for a WebSocket: SDKs hide our answer to them."""
     for count, message in proxy.refused.values():
         yield safe_text(f"Refused, and not recorded: {counted(count, 'request')}. {message}")
-
-
-def _codex_upstreams(held: Sequence[Recording]) -> list[str]:
-    """Return the upstreams that Codex used, as far as an address can name them: recordings may be foreign."""
-    names = {each.request.upstream for each in held if (each.exchange.client or "").startswith(CODEX)}
-    return sorted(name for name in names if name in UPSTREAMS or any(recorded_upstreams([name])))
 
 
 def _is_file(source: str) -> bool:
