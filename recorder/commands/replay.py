@@ -38,9 +38,9 @@ def _speed(text: str) -> float | None:
     return speed
 
 
-def speed_option(help: str) -> Decorator:
+def speed_option(help: str, default: str = "1") -> Decorator:
     """Return the option `--speed`."""
-    return click.option("--speed", type=Parsed(SPEED, _speed), metavar=SPEED, default="1", help=help)
+    return click.option("--speed", type=Parsed(SPEED, _speed), metavar=SPEED, default=default, help=help)
 
 
 class _End(msgspec.Struct, frozen=True):

@@ -37,6 +37,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
     "Tests": {
         "mock": "Serve recordings to clients.",
+        "torture": "Prove a client: a fault at every boundary of its streams, and what it makes of each.",
         "replay": "Play a session to stdout at its original timing.",
     },
     "Move": {

@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, starmap
 from typing import Any
-from xml.etree.ElementTree import Element, SubElement, tostring
+from xml.etree.ElementTree import Element, SubElement
 
 from recorder.lint.linter import Finding
 from recorder.lint.report import PLACES_SHOWN, SEVERITIES, WIDTH, finding_row, paragraphs, tally
+from recorder.model.junit import Counts, suite, xml
 from recorder.model.text import counted, safe_text
 from recorder.probe.cases import MODES
 from recorder.probe.judge import CaseVerdict
@@ -52,42 +53,28 @@ def rows(session: str, verdicts: Iterable[CaseVerdict]) -> Iterable[dict[str, An
 def junit(api: str, session: str, verdicts: Sequence[CaseVerdict]) -> bytes:
     """Return the report as JUnit's XML: a test for each case and mode, skipped where the gateway does not have it."""
     states = Counter[str](each.state for each in verdicts)
-    suite = _suite(api, session, len(verdicts), states, sum(each.seconds for each in verdicts))
+    made = _suite(api, session, len(verdicts), states, sum(each.seconds for each in verdicts))
     for each in verdicts:
-        test = SubElement(suite, "testcase", classname=f"{api}.{each.case}", name=each.mode, time=f"{each.seconds:.3f}")
+        test = SubElement(made, "testcase", classname=f"{api}.{each.case}", name=each.mode, time=f"{each.seconds:.3f}")
         if each.state == "unsupported":
             SubElement(test, "skipped", message=safe_text(each.remark))
         elif each.state == "faulty":
             text = "\n".join(chain.from_iterable(starmap(_failure_lines, each.findings)))
             SubElement(test, "failure", message=_cell(each), type="finding").text = safe_text(text)
-    return _xml(suite)
+    return xml(made)
 
 
 def junit_of_none(api: str, session: str, message: str) -> bytes:
     """Return the report of a probe that came to no verdict: one test, with the error."""
-    suite = _suite(api, session, 1, Counter(error=1), 0)
-    test = SubElement(suite, "testcase", classname=api, name="gateway")
+    made = _suite(api, session, 1, Counter(error=1), 0)
+    test = SubElement(made, "testcase", classname=api, name="gateway")
     SubElement(test, "error", message=safe_text(message))
-    return _xml(suite)
+    return xml(made)
 
 
 def _suite(api: str, session: str, tests: int, states: Counter[str], seconds: float) -> Element:
-    suite = Element(
-        "testsuite",
-        name=f"recorder probe {api}",
-        tests=str(tests),
-        failures=str(states["faulty"]),
-        skipped=str(states["unsupported"]),
-        errors=str(states["error"]),
-        time=f"{seconds:.3f}",
-    )
-    SubElement(SubElement(suite, "properties"), "property", name="session", value=safe_text(session))
-    return suite
-
-
-def _xml(suite: Element) -> bytes:
-    written: bytes = tostring(suite, encoding="utf-8", xml_declaration=True)
-    return written + b"\n"
+    counts = Counts(tests, states["faulty"], states["unsupported"], states["error"])
+    return suite(f"recorder probe {api}", counts, seconds, {"session": session})
 
 
 def _failure_lines(exchange: int, finding: Finding) -> Iterable[str]:

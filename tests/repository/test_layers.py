@@ -32,7 +32,7 @@ ORDER = (
     ("replay",),
     ("recordings", "demo"),
     ("testing", "ui", "exports"),
-    ("probe",),
+    ("probe", "torture"),
     ("commands",),
     ("pytest_plugin", "__main__"),
 )

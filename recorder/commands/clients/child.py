@@ -8,13 +8,16 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from recorder.commands.terminal.output import echo
 from recorder.model.text import safe_text
 from recorder.proxy.http.server_capacity import lower_limit
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as shells, env and timeout say it
+CAPTURED_BYTES = 2**20  # of each stream of a command: what an answer prints is far less, and it is compared whole
 KILLED = 128  # plus the number of the signal
 
 # What a terminal sends goes to all of its foreground: the command has it already.
@@ -58,10 +61,41 @@ async def run(command: Sequence[str], environment: Mapping[str, str], *, descrip
     return code if code >= 0 else KILLED - code
 
 
-def _started(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes] | None:
+class Captured(NamedTuple):
+    """What a command printed, as far as it is kept, and its exit code; None if it did not end in time."""
+
+    code: int | None
+    out: bytes
+    err: bytes
+
+
+async def captured(
+    command: Sequence[str], environment: Mapping[str, str], *, seconds: float, descriptors: int
+) -> Captured:
+    """Run a command without a terminal, and end it and all that it started after so many seconds."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
+        process = _started(command, environment, start_new_session=True, **streams)
+        if process is None:
+            return Captured(NOT_EXECUTABLE, b"", b"")
+        lower_limit(process.pid, descriptors)
+        code: int | None = None
+        try:
+            code = await asyncio.to_thread(process.wait, seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:  # also where the whole is interrupted
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        printed = [os.pread(each.fileno(), CAPTURED_BYTES, 0) for each in (out, err)]
+    return Captured(code if code is None or code >= 0 else KILLED - code, *printed)
+
+
+def _started(command: Sequence[str], environment: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes] | None:
     """Start the child without the event loop: uvloop resets SIGHUP for a child that was started with nohup."""
     try:
-        return subprocess.Popen(command, env=environment)
+        return subprocess.Popen(command, env=environment, **options)
     except OSError as error:  # the wrong kind of file: a script without its first line
         echo(f"Error: {safe_text(command[0])} cannot be executed: {error.strerror}.")
         return None

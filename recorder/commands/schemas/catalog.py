@@ -57,6 +57,7 @@ FORMS: Mapping[str, Written] = {
     "lint": Written("lint --json", "The findings.", list[judgements.Judgement]),
     "lint-list": Written("lint --list --json", "The rules.", list[judgements.Rule]),
     "probe": Written("probe --json", "The cases of a probe, each streamed and plain.", list[judgements.ProbedCase]),
+    "torture": Written("torture --json", "The faults, each with its verdict.", list[judgements.JudgedFault]),
     "query-list": Written(
         "query --list --json",
         "The views, with the meaning of their rows and columns.",

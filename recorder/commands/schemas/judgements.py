@@ -11,6 +11,7 @@ from recorder.diff import Level
 from recorder.lint.rule import Severity
 from recorder.probe.cases import Mode
 from recorder.probe.judge import State as ProbeState
+from recorder.torture.verdict import Verdict
 
 
 class ComparedExchange(Form):
@@ -195,6 +196,27 @@ class ProbedCase(Form):
     "Why it is unsupported; empty otherwise."
     findings: list[ProbeFinding]
     "What is wrong."
+
+
+class JudgedFault(Form):
+    """A fault, and what the command made of it."""
+
+    exchange: int
+    "Number of the exchange that was struck."
+    fault: str
+    "The fault, as `recorder mock --fault` takes it."
+    place: str
+    "Where in the answer it strikes."
+    verdict: Verdict
+    "The verdict."
+    why: str
+    "What the command did; empty if it survived."
+    exit_code: int | None
+    "Exit code of the command; null if it did not end in time."
+    requests: int
+    "Number of its requests."
+    cassette: str | None
+    "The cassette that shows it; null without `--cassettes`."
 
 
 class ListedColumn(Form):

@@ -52,6 +52,12 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
         ["http://127.0.0.1:1", "--api", "gemini", "--only", HOSTILE],
         ["http://127.0.0.1:1", "--api", "gemini", "--key-env", HOSTILE],
     ],
+    "torture": [
+        [HOSTILE, "--", HOSTILE],
+        [NAME, "--", sys.executable, "-c", "print('nothing is asked')"],
+        ["BROKEN", "--", sys.executable],
+        ["FILE", "--", sys.executable, "-c", f"raise SystemExit({HOSTILE!r})"],
+    ],
     "usage": [["--by", by] for by in ("day", "model", "session", "client", "tool")] + [["--since", HOSTILE]],
     "prices": [["update"], ["list", "--model", HOSTILE], ["update", "--file", HOSTILE], ["path"]],
     "import": [["FILE"], ["BROKEN"], ["CASSETTE"], [FILE_NAME], ["FILE", "--session", NAME]],

@@ -1,0 +1,198 @@
+"""The plan: which faults strike which exchanges, at every boundary that the decoder of their format sees."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from recorder.model.facts import Fact, ItemStarted, ResponseFinished, TextAdded
+from recorder.model.recording import Recording
+from recorder.replay.faults.transport import blocks
+from recorder.wire.dialects import Dialect, by_name
+from recorder.wire.recording import is_stream
+from recorder.wire.sse import parse
+
+Boundary = Literal["start", "text", "arguments", "call", "items", "middle", "finish", "last", "after", "whole"]
+
+_PLACES: Mapping[Boundary, str] = {
+    "start": "before the first event",
+    "text": "inside a text",
+    "arguments": "inside the arguments of a call",
+    "call": "at the beginning of a call",
+    "items": "between two items",
+    "middle": "in the middle",
+    "finish": "before the end of the answer",
+    "last": "before the last event",
+    "after": "after the last event",
+    "whole": "the whole answer",
+}
+"""The boundaries, as they are printed."""
+
+_CUTS = ("end@{n}", "cut@{n}", "cut@{n}:reset", "stall@{n}")
+
+_FORMS: Mapping[Boundary, Sequence[str]] = {
+    "start": _CUTS,
+    "text": (*_CUTS, "repeat@{n}"),
+    "arguments": (*_CUTS, "repeat@{n}"),
+    "call": ("repeat@{n}",),
+    "items": ("end@{n}", "cut@{n}"),
+    "middle": (*_CUTS, "repeat@{n}"),
+    "finish": _CUTS,
+    "last": ("end@{n}", "cut@{n}"),
+    "after": ("cut@{n}", "cut@{n}:reset", "stall@{n}", "repeat@{n}"),
+    "whole": ("slice:utf8",),
+}
+"""The faults at each boundary: `n` is the number of the event that they come after."""
+
+_WITH_ERRORS = ("text", "arguments")
+"""The boundaries at which a stream says each error of its API too: no client knows them better at another one."""
+
+_OF_SERVERS = 429  # and above: what a stream that has begun may end with; those below are about the request
+
+
+class PlannedFault(NamedTuple):
+    """A fault that strikes an exchange."""
+
+    exchange: Recording
+    form: str
+    place: str
+    is_whole: bool | None
+    """Whether the client gets all of the answer; None: nobody here knows where an answer of its format ends."""
+
+
+class Stream(NamedTuple):
+    """An exchange that can be struck, and the facts of each of its events; a document has none."""
+
+    exchange: Recording
+    facts: Sequence[Sequence[Fact]]
+
+    @property
+    def has_call(self) -> bool:
+        return any(_has_call(facts) for facts in self.facts)
+
+    @property
+    def finish(self) -> int | None:
+        """The number of the event by which the answer is whole."""
+        numbers = _events_with(self.facts, ResponseFinished)
+        return numbers[0] if numbers else None
+
+
+async def plan(asked: Iterable[Recording]) -> list[PlannedFault]:
+    """Return the faults for what a client asked: those at boundaries for the first answer with a call, and for the
+    first without; errors of HTTP for the first of both.
+    """
+    struck = _struck([await _stream(each) for each in asked if _can_be_struck(each)])
+    planned: dict[tuple[str, str], PlannedFault] = {}
+    for number, stream in enumerate(struck):
+        exchange_id = stream.exchange.exchange.exchange_id
+        dialect = by_name(stream.exchange.exchange.api)
+        statuses = [] if number else _statuses(stream, dialect)
+        for fault in (*statuses, *_in_body(stream, dialect)):
+            planned.setdefault((exchange_id, fault.form), fault)
+    return list(planned.values())
+
+
+def _can_be_struck(recorded: Recording) -> bool:
+    response = recorded.response
+    is_answered = response is not None and response.status < 400
+    return is_answered and recorded.request.method == "POST" and not recorded.is_switched and not recorded.is_coded
+
+
+def _struck(streams: Sequence[Stream]) -> list[Stream]:
+    """Return the exchanges that are struck, in the order in which they were asked."""
+    first: dict[bool, Stream] = {}
+    for stream in streams:
+        if stream.facts:
+            first.setdefault(stream.has_call, stream)
+    return [each for each in streams if each in first.values()] or list(streams[:1])
+
+
+async def _stream(recorded: Recording) -> Stream:
+    if not is_stream(recorded):
+        return Stream(recorded, [])
+    dialect = by_name(recorded.exchange.api)
+    decoder = dialect.decoder()
+    facts: list[Sequence[Fact]] = []
+    async for block in blocks(_one(recorded.body)):
+        if block.event is not None:
+            data = parse(block.raw).data
+            facts.append(() if data is None else decoder.event(dialect.keys(block.raw).type, data))
+    return Stream(recorded, facts)
+
+
+async def _one(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+def _statuses(stream: Stream, dialect: Dialect) -> Iterator[PlannedFault]:
+    """Yield the errors of HTTP that the provider documents."""
+    for status in dialect.error_statuses:
+        yield PlannedFault(stream.exchange, f"status:{status}", "in place of the answer", is_whole=False)
+
+
+def _in_body(stream: Stream, dialect: Dialect) -> Iterator[PlannedFault]:
+    """Yield the faults at the boundaries of a body."""
+    for boundary, n in _boundaries(stream):
+        forms = [form.format(n=n) for form in _FORMS[boundary]]
+        if boundary in _WITH_ERRORS:
+            forms += [f"error@{n}:{status}" for status in dialect.error_statuses if status >= _OF_SERVERS]
+        for form in forms:
+            yield PlannedFault(stream.exchange, form, _PLACES[boundary], _is_whole(form, n, stream.finish))
+
+
+def _is_whole(form: str, n: int, finish: int | None) -> bool | None:
+    if form.startswith(("repeat", "slice")):
+        return True
+    return None if finish is None else n >= finish
+
+
+def _boundaries(stream: Stream) -> Iterator[tuple[Boundary, int]]:
+    """Yield the boundaries that a stream has, each with the number of the event before it."""
+    facts, finish, last = stream.facts, stream.finish, len(stream.facts)
+    yield "start", 0
+    if not facts:
+        return
+    starts = _events_with(facts, ItemStarted)
+    calls = [n for n in starts if _has_call(facts[n - 1])]
+    texts = _events_adding(facts, ("text", "refusal"))
+    arguments = [n for n in _events_adding(facts, ("arguments",)) if n not in calls]
+    inner: tuple[tuple[Boundary, list[int]], ...] = (("text", texts), ("arguments", _of_first(arguments, calls)))
+    for boundary, numbers in inner:
+        if len(numbers) > 1:
+            yield boundary, numbers[(len(numbers) - 1) // 2]
+    if calls:
+        yield "call", calls[0]
+    if len(starts) > 1:
+        yield "items", starts[1] - 1
+    if finish is None:
+        yield "middle", max(1, last // 2)
+    elif finish > 1:
+        yield "finish", finish - 1
+    if last > 1:
+        yield "last", last - 1
+    yield "after", last
+    if not stream.exchange.body.isascii():
+        yield "whole", last
+
+
+def _events_with(facts: Sequence[Sequence[Fact]], kind: type[Fact]) -> list[int]:
+    """Return the numbers of the events that have a fact of that kind."""
+    return [n for n, each in enumerate(facts, 1) if any(isinstance(fact, kind) for fact in each)]
+
+
+def _events_adding(facts: Sequence[Sequence[Fact]], fields: Sequence[str]) -> list[int]:
+    """Return the numbers of the events that add to one of these texts."""
+    found = []
+    for n, each in enumerate(facts, 1):
+        if any(isinstance(fact, TextAdded) and fact.field in fields for fact in each):
+            found.append(n)
+    return found
+
+
+def _of_first(arguments: Sequence[int], calls: Sequence[int]) -> list[int]:
+    """Return those of the first call."""
+    return [n for n in arguments if len(calls) < 2 or n < calls[1]]
+
+
+def _has_call(facts: Iterable[Fact]) -> bool:
+    return any(isinstance(fact, ItemStarted) and fact.stated.kind == "tool_call" for fact in facts)

@@ -1,0 +1,57 @@
+"""The verdict on a run: by its exit code, its output, and what it asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from recorder.torture.plan import PlannedFault
+from recorder.torture.requests import AskedRequest
+from recorder.torture.verdict import CommandRun, Verdict, judged
+from tests.support.recordings import ask, record
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "Which?"}]}
+STRUCK = record(ask(BODY, "/v1/chat/completions"), b"data: {}\n\n", name="struck")
+FIRST = AskedRequest(items=1, results=0, is_missed=False)
+SECOND = AskedRequest(items=3, results=1, is_missed=False)
+CLEAN = CommandRun(0, b"42\n", b"", [FIRST, SECOND], ["struck", "next"])
+ANSWERED = ("faulty", "next")
+AGAIN = ("faulty", "struck", "next")
+LONGER = AskedRequest(items=4, results=1, is_missed=True)
+SHORT = AskedRequest(items=1, results=0, is_missed=True)
+TWO_RESULTS = AskedRequest(items=5, results=2, is_missed=False)
+
+
+def run(
+    answered: tuple[str, ...] = ANSWERED, out: bytes = b"42\n", code: int | None = 0, *more: AskedRequest
+) -> CommandRun:
+    return CommandRun(code, out, b"Traceback\nError: gone\n", [FIRST, SECOND, *more], answered)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "form", "is_whole", "ran"),
+    [
+        ("survived", "repeat@1", True, run()),
+        ("survived", "end@1", None, run()),
+        ("took it for success", "end@1", False, run()),
+        ("took it for success", "end@1", None, run(out=b"4\n")),
+        ("took it for success", "end@1", False, run(("faulty",), b"\n", 0, LONGER)),
+        ("took it for success", "end@1", False, run(("faulty",), b"\n", 1, LONGER)),
+        ("retried", "cut@1", False, run(AGAIN)),
+        ("reported", "cut@1", False, run(("faulty",), b"", 1)),
+        ("reported", "cut@1", False, run(AGAIN, b"", 1)),
+        ("reported", "cut@1", False, run(("faulty",), b"", 1, SHORT)),
+        ("hung", "stall@1", False, run(("faulty",), b"", None)),
+        ("did it twice", "repeat@1", True, run(out=b"442\n")),
+        ("did it twice", "cut@1", False, run(AGAIN, b"442\n")),
+        ("did it twice", "cut@1", False, run(("faulty", "next", "next"))),
+        ("did it twice", "repeat@1", True, run(ANSWERED, b"42\n", 1, TWO_RESULTS)),
+    ],
+)
+def test_a_verdict(verdict: Verdict, form: str, is_whole: bool | None, ran: CommandRun) -> None:
+    fault = PlannedFault(STRUCK, form, "inside a text", is_whole)
+    assert judged(fault, ran, CLEAN, "faulty").verdict == verdict
+
+
+def test_a_report_has_the_last_line_of_the_command() -> None:
+    fault = PlannedFault(STRUCK, "cut@1", "inside a text", is_whole=False)
+    assert judged(fault, run(("faulty",), b"", 1), CLEAN, "faulty").why == "exit code 1: Error: gone"
