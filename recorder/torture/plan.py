@@ -65,6 +65,7 @@ class Stream(NamedTuple):
 
     exchange: Recording
     facts: Sequence[Sequence[Fact]]
+    last: int | None  # the number of the first event behind which nothing follows, by its type
 
     @property
     def has_call(self) -> bool:
@@ -74,7 +75,7 @@ class Stream(NamedTuple):
     def finish(self) -> int | None:
         """The number of the event by which the answer is whole."""
         numbers = _events_with(self.facts, ResponseFinished)
-        return numbers[0] if numbers else None
+        return numbers[0] if numbers else self.last
 
 
 async def plan(asked: Iterable[Recording]) -> list[PlannedFault]:
@@ -109,15 +110,18 @@ def _struck(streams: Sequence[Stream]) -> list[Stream]:
 
 async def _stream(recorded: Recording) -> Stream:
     if not is_stream(recorded):
-        return Stream(recorded, [])
+        return Stream(recorded, [], None)
     dialect = by_name(recorded.exchange.api)
     decoder = dialect.decoder()
     facts: list[Sequence[Fact]] = []
+    last: int | None = None
     async for block in blocks(_one(recorded.body)):
         if block.event is not None:
-            data = parse(block.raw).data
-            facts.append(() if data is None else decoder.event(dialect.keys(block.raw).type, data))
-    return Stream(recorded, facts)
+            data, type = parse(block.raw).data, dialect.keys(block.raw).type
+            facts.append(() if data is None else decoder.event(type, data))
+            if last is None and type in dialect.last_types:
+                last = block.event
+    return Stream(recorded, facts, last)
 
 
 async def _one(body: bytes) -> AsyncIterator[bytes]:
@@ -148,31 +152,35 @@ def _is_whole(form: str, n: int, finish: int | None) -> bool | None:
 
 def _boundaries(stream: Stream) -> Iterator[tuple[Boundary, int]]:
     """Yield the boundaries that a stream has, each with the number of the event before it."""
-    facts, finish, last = stream.facts, stream.finish, len(stream.facts)
+    finish, last = stream.finish, len(stream.facts)
     yield "start", 0
-    if not facts:
+    if not stream.facts:
         return
-    starts = _events_with(facts, ItemStarted)
-    calls = [n for n in starts if _has_call(facts[n - 1])]
-    texts = _events_adding(facts, ("text", "refusal"))
-    arguments = [n for n in _events_adding(facts, ("arguments",)) if n not in calls]
-    inner: tuple[tuple[Boundary, list[int]], ...] = (("text", texts), ("arguments", _of_first(arguments, calls)))
-    for boundary, numbers in inner:
-        if len(numbers) > 1:
-            yield boundary, numbers[(len(numbers) - 1) // 2]
-    if calls:
-        yield "call", calls[0]
-    if len(starts) > 1:
-        yield "items", starts[1] - 1
-    if finish is None:
-        yield "middle", max(1, last // 2)
-    elif finish > 1:
+    inner = list(_inside(stream.facts))
+    yield from inner or [("middle", max(1, last // 2))]
+    if finish is not None and finish > 1:
         yield "finish", finish - 1
     if last > 1:
         yield "last", last - 1
     yield "after", last
     if not stream.exchange.body.isascii():
         yield "whole", last
+
+
+def _inside(facts: Sequence[Sequence[Fact]]) -> Iterator[tuple[Boundary, int]]:
+    """Yield the boundaries inside an answer; none of a format that is not known."""
+    starts = _events_with(facts, ItemStarted)
+    calls = [n for n in starts if _has_call(facts[n - 1])]
+    texts = _events_adding(facts, ("text", "refusal"))
+    arguments = [n for n in _events_adding(facts, ("arguments",)) if n not in calls]
+    deltas: tuple[tuple[Boundary, list[int]], ...] = (("text", texts), ("arguments", _of_first(arguments, calls)))
+    for boundary, numbers in deltas:
+        if len(numbers) > 1:
+            yield boundary, numbers[(len(numbers) - 1) // 2]
+    if calls:
+        yield "call", calls[0]
+    if len(starts) > 1:
+        yield "items", starts[1] - 1
 
 
 def _events_with(facts: Sequence[Sequence[Fact]], kind: type[Fact]) -> list[int]:

@@ -5,6 +5,7 @@ Pure. A command that exits with 0 says that all is well: what it prints then is 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -25,6 +26,8 @@ VERDICTS: Mapping[Verdict, str] = {
 """What each says."""
 
 BAD: frozenset[Verdict] = frozenset({"took it for success", "hung", "did it twice"})
+
+_ERROR = re.compile(r"\s*(?:Uncaught )?[\w.$]*(?:Error|Exception)\b")
 
 WORDS_LIMIT = 200  # characters of a line of the command's own words
 
@@ -101,10 +104,11 @@ def _went_on(fault: PlannedFault, run: CommandRun) -> bool:
 
 
 def _last_words(run: CommandRun) -> str:
-    """Return the last line that a command printed."""
+    """Return the last line with an error that a command printed, or its last one: Node prints its version then."""
     printed = (run.err.strip() or run.out.strip()).decode("utf-8", "replace")
     lines = printed.splitlines() or ["it printed nothing"]
-    return lines[-1].strip()[:WORDS_LIMIT]
+    errors = [line for line in lines if _ERROR.match(line)]
+    return (errors or lines)[-1].strip()[:WORDS_LIMIT]
 
 
 def _difference(run: CommandRun, clean: CommandRun) -> str:

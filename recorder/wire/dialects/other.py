@@ -79,13 +79,14 @@ def _report(usage: Object) -> UsageReported | None:
     return UsageReported(Usage(**counts), as_json(usage), details_at(usage, _DETAILS, ReportedCost()))
 
 
-# Of any server, of Cohere, of Gemini Interactions, of Assistants, of OpenAI.
+# Of any server, of Cohere, of Gemini Interactions, of Assistants, of OpenAI, of AG-UI.
 _LAST = """
     [DONE] done
     message-end stream-end
     interaction.complete interaction.completed
     thread.run.completed thread.run.failed thread.run.cancelled thread.run.expired thread.run.incomplete
     transcript.text.done speech.audio.done
+    RUN_FINISHED RUN_ERROR
 """
 
 DIALECT = Dialect(

@@ -91,3 +91,14 @@ async def test_a_stream_of_an_unknown_format_is_struck_by_the_numbers_of_its_eve
     faults = await plan([record(ask(b"{}", "/run", upstream="agent"), *frames)])
     ends = [(fault.form, fault.is_whole) for fault in faults if fault.form.startswith("end")]
     assert ends == [("end@0", None), ("end@3", None), ("end@5", None)]
+
+
+async def test_a_stream_of_an_unknown_format_is_whole_from_an_event_on_behind_which_nothing_follows() -> None:
+    types = ("RUN_STARTED", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED")
+    frames = [b'data: {"type": "%b"}\n\n' % type.encode() for type in types]
+    faults = await plan([record(ask(b"{}", "/run", upstream="agent"), *frames)])
+    ends = [(fault.form, fault.is_whole) for fault in faults if fault.form.startswith(("end", "stall"))]
+    assert ends == [
+        *((form, False) for form in ("end@0", "stall@0", "end@2", "stall@2", "end@4", "stall@4")),
+        ("stall@5", True),
+    ]

@@ -52,6 +52,14 @@ def test_a_verdict(verdict: Verdict, form: str, is_whole: bool | None, ran: Comm
     assert judged(fault, ran, CLEAN, "faulty").verdict == verdict
 
 
-def test_a_report_has_the_last_line_of_the_command() -> None:
+@pytest.mark.parametrize(
+    "printed",
+    [
+        b"Traceback\nopenai.APIError: gone\n",
+        b"file:///a.mjs:4\n throw e\n\nopenai.APIError: gone\n    at b (c.js:1)\n\nNode.js v20\n",
+    ],
+)
+def test_a_report_has_the_last_error_that_the_command_printed(printed: bytes) -> None:
     fault = PlannedFault(STRUCK, "cut@1", "inside a text", is_whole=False)
-    assert judged(fault, run(("faulty",), b"", 1), CLEAN, "faulty").why == "exit code 1: Error: gone"
+    ran = run(("faulty",), b"", 1)._replace(err=printed)
+    assert judged(fault, ran, CLEAN, "faulty").why == "exit code 1: openai.APIError: gone"
