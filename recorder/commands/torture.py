@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from recorder.commands.serving.replaying import ReplayTerms, replaying
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import FILE, format_option, log_options
 from recorder.commands.terminal.output import FOUND, echo, log_to_stderr, write_json
-from recorder.commands.terminal.progress import Update, progress_bar
+from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.table import Column, write_table
@@ -191,19 +191,16 @@ async def _tortured(
         raise NotFoundError("None of the answers that CMD asked for can be struck: there is no stream or document.")
     slots = asyncio.Semaphore(jobs)
     with progress_bar("Torturing", len(faults)) as move:
+
+        async def strike(fault: PlannedFault) -> _Found:
+            async with slots:
+                found = await _struck(fault, held, clean, torture, speed)
+            move(advance=1)
+            return found
+
         async with asyncio.TaskGroup() as group:
-            tasks = []
-            for fault in faults:
-                struck = _struck(fault, held, clean, torture, speed)
-                tasks.append(group.create_task(_in_slot(slots, struck, move)))
+            tasks = [group.create_task(strike(fault)) for fault in faults]
     return recorded.session, [task.result() for task in tasks]
-
-
-async def _in_slot(slots: asyncio.Semaphore, struck: Awaitable[_Found], move: Update) -> _Found:
-    async with slots:
-        found = await struck
-    move(advance=1)
-    return found
 
 
 async def _struck(

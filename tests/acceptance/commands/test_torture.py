@@ -6,6 +6,8 @@ The recorder is called in this process; the commands that it proves are processe
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.wire.dialects import by_name
 from tests.integration.commands.test_schema import problems
 from tests.support.empty_log import empty
-from tests.support.server import Ran, run_parent
+from tests.support.server import PROGRAM, STOPPED_S, Ran, environment, run_parent, wait_until
 
 DEMO = Path(by_name.__code__.co_filename).parent / "openai_chat" / "demo.sse.jsonl"
 QUESTION = read_cassette(DEMO)[0].request_body.decode()
@@ -144,3 +146,27 @@ def test_a_call_that_is_wrong_is_told_what_to_do(
 ) -> None:
     ran = torture(tmp_path, *words)
     assert (ran.code, said in ran.err) == (code, True), ran.err
+
+
+RUNS = 32  # two without a fault, and each of the plan: four of them stall
+WAITS = f"""
+import os, pathlib, sys, time
+pathlib.Path(sys.argv[2], str(os.getpid())).touch()
+{PRINTS}"""
+
+
+@pytest.mark.long
+def test_an_interrupt_ends_what_it_has_started(tmp_path: Path) -> None:
+    db, pids = empty(tmp_path / "recorder.db"), tmp_path / "pids"
+    pids.mkdir()
+    words = ("torture", str(DEMO), "--timeout", "600", "--jobs", "9", "--db", str(db), "--")
+    command = [*PROGRAM, *words, *client(WAITS, QUESTION, str(pids))]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(tmp_path))
+    try:
+        wait_until(lambda: len(list(pids.iterdir())) >= RUNS)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=STOPPED_S)
+    finally:
+        process.kill()
+    assert (process.returncode, b"never awaited" in said) == (130, False), said
+    assert [path.name for path in pids.iterdir() if Path("/proc", path.name).exists()] == []
