@@ -209,7 +209,7 @@ async def _struck(
     """Run the command with one fault, whose recording stands before the one without it."""
     faulty = await with_faults(fault.exchange, (fault.form,), speed)
     place = held.index(fault.exchange)
-    ended = await _run([*held[:place], faulty, *held[place:]], torture)
+    ended = await _run([*held[:place], faulty, *held[place:]], torture, fault.exchange)
     return _Found(judged(fault, ended.run, clean, faulty.exchange.exchange_id), ended.held)
 
 
@@ -260,12 +260,12 @@ def _refuse_useless(ended: _Ended, seconds: float, ref: str) -> None:
         )
 
 
-async def _run(held: Sequence[Recording], torture: _Torture) -> _Ended:
-    """Run the command once, answered with these recordings."""
+async def _run(held: Sequence[Recording], torture: _Torture, struck: Recording | None = None) -> _Ended:
+    """Run the command once, answered with these recordings; `struck` is the one that has a fault."""
     noted: list[NotingTransport] = []
 
     def make_proxy(transport: Transport, routes: Routes) -> Proxy:
-        noted.append(NotingTransport(transport))
+        noted.append(NotingTransport(transport, struck))
         return Proxy(noted[0], routes, websocket=False)
 
     answering = Answering(held, torture.rules, make_proxy=make_proxy)

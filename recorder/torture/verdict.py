@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from recorder.torture.plan import PlannedFault
-from recorder.torture.requests import AskedRequest, counted_items
+from recorder.torture.requests import AskedRequest
 
 Verdict = Literal["survived", "retried", "reported", "took it for success", "hung", "did it twice"]
 
@@ -63,12 +63,13 @@ def _verdict(fault: PlannedFault, run: CommandRun, clean: CommandRun, faulty_id:
         return "hung", "it was ended"
     if why := _done_twice(run, clean, {struck_id, faulty_id}):
         return "did it twice", why
-    if _went_on(fault, run):
+    if any(each.goes_on for each in run.requests):
         return "took it for success", "it went on with a request that is not recorded"
     if run.code != 0:
         return "reported", f"exit code {run.code}: {_last_words(run)}"
     times = Counter(run.answered)
     asked_again = times[struck_id] + times[faulty_id] > Counter(clean.answered)[struck_id]
+    asked_again = asked_again or any(each.is_again for each in run.requests)
     if run.out == clean.out:
         if asked_again:
             return "retried", "it asked again"
@@ -93,14 +94,6 @@ def _done_twice(run: CommandRun, clean: CommandRun, struck: set[str]) -> str | N
 
 def _results(run: CommandRun) -> list[int]:
     return [each.results for each in run.requests]
-
-
-def _went_on(fault: PlannedFault, run: CommandRun) -> bool:
-    """Return whether a request that nothing recorded answers says more than the one that was struck."""
-    struck = fault.exchange
-    struck_items, _ = counted_items(struck.request.method, struck.request.target, struck.request_body)
-    missed = [each for each in run.requests if each.is_missed]
-    return any(each.items is None or struck_items is None or each.items > struck_items for each in missed)
 
 
 def _last_words(run: CommandRun) -> str:

@@ -11,14 +11,14 @@ from tests.support.recordings import ask, record
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Which?"}]}
 STRUCK = record(ask(BODY, "/v1/chat/completions"), b"data: {}\n\n", name="struck")
-FIRST = AskedRequest(items=1, results=0, is_missed=False)
-SECOND = AskedRequest(items=3, results=1, is_missed=False)
+FIRST, SECOND = AskedRequest(), AskedRequest(results=1)
 CLEAN = CommandRun(0, b"42\n", b"", [FIRST, SECOND], ["struck", "next"])
 ANSWERED = ("faulty", "next")
 AGAIN = ("faulty", "struck", "next")
-LONGER = AskedRequest(items=4, results=1, is_missed=True)
-SHORT = AskedRequest(items=1, results=0, is_missed=True)
-TWO_RESULTS = AskedRequest(items=5, results=2, is_missed=False)
+GOES_ON = AskedRequest(results=1, is_missed=True, goes_on=True)
+MISSED = AskedRequest(is_missed=True)
+ASKED_AGAIN = AskedRequest(is_again=True)
+TWO_RESULTS = AskedRequest(results=2)
 
 
 def run(
@@ -34,12 +34,13 @@ def run(
         ("survived", "end@1", None, run()),
         ("took it for success", "end@1", False, run()),
         ("took it for success", "end@1", None, run(out=b"4\n")),
-        ("took it for success", "end@1", False, run(("faulty",), b"\n", 0, LONGER)),
-        ("took it for success", "end@1", False, run(("faulty",), b"\n", 1, LONGER)),
+        ("took it for success", "end@1", False, run(("faulty",), b"\n", 0, GOES_ON)),
+        ("took it for success", "end@1", False, run(("faulty",), b"\n", 1, GOES_ON)),
         ("retried", "cut@1", False, run(AGAIN)),
+        ("retried", "cut@1", False, run(("faulty",), b"42\n", 0, ASKED_AGAIN)),
         ("reported", "cut@1", False, run(("faulty",), b"", 1)),
         ("reported", "cut@1", False, run(AGAIN, b"", 1)),
-        ("reported", "cut@1", False, run(("faulty",), b"", 1, SHORT)),
+        ("reported", "cut@1", False, run(("faulty",), b"", 1, MISSED)),
         ("hung", "stall@1", False, run(("faulty",), b"", None)),
         ("did it twice", "repeat@1", True, run(out=b"442\n")),
         ("did it twice", "cut@1", False, run(AGAIN, b"442\n")),

@@ -1,0 +1,51 @@
+"""What is noted of a request, and what answers one that asks again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from recorder.replay.matching import Matcher
+from recorder.replay.matching.noise import DEFAULT, Rules
+from recorder.replay.transport import ReplayTransport
+from recorder.torture.requests import AskedRequest, NotingTransport
+from tests.support.proxy import request_for
+from tests.support.recordings import ask, record
+from tests.unit.replay.matching.test_client_ids import END
+
+Json = dict[str, Any]
+
+URL = "https://api.openai.com/v1/responses"
+USER: Json = {"role": "user", "content": "How many bottles?"}
+THOUGHT: Json = {"type": "reasoning", "id": "rs_1", "summary": []}
+CALL: Json = {"type": "function_call", "call_id": "call_1", "name": "shell", "arguments": "{}"}
+RESULT: Json = {"type": "function_call_output", "call_id": "call_1", "output": "42"}
+STRUCK = msgspec.structs.replace(record(ask({"model": "m", "input": [USER]}), b"data: {}\n\n"), end=END)
+
+
+@pytest.mark.parametrize(
+    ("items", "noted", "is_answered"),
+    [
+        ([USER], AskedRequest(), True),
+        ([USER, THOUGHT], AskedRequest(is_again=True), True),
+        ([USER, CALL, RESULT], AskedRequest(results=1, is_missed=True, goes_on=True), False),
+        ([USER, THOUGHT, USER], AskedRequest(is_missed=True, goes_on=True), False),
+    ],
+)
+async def test_who_asks_again_with_what_had_come_is_answered(
+    items: list[Json], noted: AskedRequest, is_answered: bool
+) -> None:
+    inner = ReplayTransport(Matcher([STRUCK], Rules(DEFAULT, "noise")), speed=None)
+    transport = NotingTransport(inner, STRUCK)
+    response = await transport.handle_async_request(request_for("POST", URL, json={"model": "m", "input": items}))
+    body = b"".join([chunk async for chunk in response.stream])
+    assert (transport.requests, body == STRUCK.body) == ([noted], is_answered)
+
+
+async def test_nothing_is_concluded_from_a_request_of_an_unknown_format() -> None:
+    struck = record(ask(b"{}", "/run", upstream="agent"), b"data: {}\n\n")
+    transport = NotingTransport(ReplayTransport(Matcher([struck]), speed=None), struck)
+    await transport.handle_async_request(request_for("POST", "https://agent.invalid/run", json={"id": 1}))
+    assert transport.requests == [AskedRequest(is_missed=True)]
