@@ -9,6 +9,8 @@ from recorder.model.facts import Fact, ItemStarted, ResponseFinished, TextAdded
 from recorder.model.recording import Recording
 from recorder.replay.faults.transport import blocks
 from recorder.wire.dialects import Dialect, by_name
+from recorder.wire.grouping.purpose import placed
+from recorder.wire.grouping.rules import Claims
 from recorder.wire.recording import is_stream
 from recorder.wire.sse import parse
 
@@ -46,6 +48,8 @@ _FORMS: Mapping[Boundary, Sequence[str]] = {
 
 _WITH_ERRORS = ("text", "arguments")
 """The boundaries at which a stream says each error of its API too: no client knows them better at another one."""
+
+_TURNS = ("turn", "subagent", None)
 
 _OF_SERVERS = 429  # and above: what a stream that has begun may end with; those below are about the request
 
@@ -96,7 +100,16 @@ async def plan(asked: Iterable[Recording]) -> list[PlannedFault]:
 def _can_be_struck(recorded: Recording) -> bool:
     response = recorded.response
     is_answered = response is not None and response.status < 400
-    return is_answered and recorded.request.method == "POST" and not recorded.is_switched and not recorded.is_coded
+    is_readable = not recorded.is_switched and not recorded.is_coded
+    return is_answered and is_readable and recorded.request.method == "POST" and _is_turn(recorded)
+
+
+def _is_turn(recorded: Recording) -> bool:
+    """Return whether a request is one of a conversation: a client may well do without the title that it asks for."""
+    exchange, path = recorded.exchange, recorded.request.target.partition("?")[0]
+    facts = by_name(exchange.api).request_facts(path, recorded.request_body)
+    claims = Claims(recorded.request.headers, recorded.request_body)
+    return placed(exchange.api, recorded.request.method, path, claims, facts).purpose in _TURNS
 
 
 def _struck(streams: Sequence[Stream]) -> list[Stream]:

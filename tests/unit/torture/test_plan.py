@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
+from recorder.model.events import Exchange
 from recorder.model.recording import Recording
 from recorder.torture.faulty import with_faults
 from recorder.torture.plan import plan
@@ -84,6 +86,22 @@ async def test_a_recording_without_a_fault_comes_at_once_or_at_its_speed() -> No
     assert (at_once.body, timed.body) == (recorded.body, recorded.body)
     assert {piece.t_ns for piece in at_once.pieces} == {0}
     assert timed.pieces[-1].t_ns == pytest.approx(recorded.pieces[-1].t_ns / 2, abs=1_000_000)
+
+
+async def test_what_a_client_asks_for_itself_is_not_struck() -> None:
+    question = {"role": "user", "content": "Which?"}
+    title = {"role": "system", "content": "You are a title generator. You output ONLY a thread title."}
+    frames = [b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n'] * 3
+    asked = [
+        record(ask({"model": "m", "messages": messages}, "/v1/chat/completions"), *frames, name=name)
+        for name, messages in (("title", [title, question]), ("turn", [question]))
+    ]
+    asked = [msgspec.structs.replace(each, exchange=_of_chat(each)) for each in asked]
+    assert {fault.exchange.exchange.exchange_id for fault in await plan(asked)} == {"turn"}
+
+
+def _of_chat(recorded: Recording) -> Exchange:
+    return msgspec.structs.replace(recorded.exchange, api="openai-chat")
 
 
 async def test_a_stream_of_an_unknown_format_is_struck_by_the_numbers_of_its_events() -> None:
