@@ -143,6 +143,8 @@ def command(
     if (code := child.refusal(words, os.environ)) is not None:
         sys.exit(code)
     refuse_undecided(words, os.environ)
+    if cassettes is not None:  # which is said before minutes of runs, not after them
+        _make(cassettes)
     names, _ = named((), (), codex_providers(words))
     torture = _Torture(words, names, match_rules(), timeout, raise_limit())
     began_s = time.monotonic()
@@ -295,9 +297,19 @@ def _written(folder: Path, session: Session, found: Sequence[_Found]) -> list[st
     return paths
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
 def _save(path: Path, lines: Iterable[bytes]) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         save(path, lines)
     except OSError as error:
-        raise RecorderError(f"{path} cannot be written: {error.strerror}. Give another place.") from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> RecorderError:
+    return RecorderError(f"{path} cannot be written: {error.strerror}. Give another place.")

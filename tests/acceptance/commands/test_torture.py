@@ -138,6 +138,7 @@ def test_a_question_that_is_not_recorded_is_refused(tmp_path: Path) -> None:
     [
         ((DEMO,), 2, "Which command? `recorder torture"),
         (("nobody", "--", sys.executable), 3, "nobody"),
+        ((DEMO, "--cassettes", "/dev/null/faults", "--", sys.executable), 1, "/dev/null/faults cannot be written: "),
         ((DEMO, "--", "no-such-program"), 127, "no-such-program is not on the PATH"),
     ],
 )
