@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from recorder.model.facts import Fact, ItemStarted, ResponseFinished, TextAdded
+from recorder.model.facts import Fact, ItemFinished, ItemStarted, ResponseFinished, TextAdded
 from recorder.model.recording import Recording
 from recorder.replay.faults.transport import blocks
 from recorder.wire.dialects import Dialect, by_name
@@ -61,7 +61,9 @@ class PlannedFault(NamedTuple):
     form: str
     place: str
     is_whole: bool | None
-    """Whether the client gets all of the answer; None: nobody here knows where an answer of its format ends."""
+    """Whether the client gets all of the answer; None: nobody here knows, or what it asks next does not tell whether
+    it noticed.
+    """
 
 
 class Stream(NamedTuple):
@@ -74,6 +76,11 @@ class Stream(NamedTuple):
     @property
     def has_call(self) -> bool:
         return any(_has_call(facts) for facts in self.facts)
+
+    @property
+    def items_end(self) -> int:
+        """The number of the event by which all items have ended."""
+        return max(_events_with(self.facts, ItemFinished), default=len(self.facts))
 
     @property
     def finish(self) -> int | None:
@@ -154,13 +161,17 @@ def _in_body(stream: Stream, dialect: Dialect) -> Iterator[PlannedFault]:
         if boundary in _WITH_ERRORS:
             forms += [f"error@{n}:{status}" for status in dialect.error_statuses if status >= _OF_SERVERS]
         for form in forms:
-            yield PlannedFault(stream.exchange, form, _PLACES[boundary], _is_whole(form, n, stream.finish))
+            yield PlannedFault(stream.exchange, form, _PLACES[boundary], _is_whole(form, n, stream))
 
 
-def _is_whole(form: str, n: int, finish: int | None) -> bool | None:
+def _is_whole(form: str, n: int, stream: Stream) -> bool | None:
     if form.startswith(("repeat", "slice")):
         return True
-    return None if finish is None else n >= finish
+    # Codex notices that its answer broke off, and asks again with the calls that had come whole and their results: that
+    # is what it asks after a whole answer, too.
+    if stream.finish is None or (n < stream.finish and stream.has_call and n >= stream.items_end):
+        return None
+    return n >= stream.finish
 
 
 def _boundaries(stream: Stream) -> Iterator[tuple[Boundary, int]]:

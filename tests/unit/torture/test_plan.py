@@ -60,7 +60,15 @@ async def test_an_answer_is_whole_from_the_event_on_that_ends_it(format: str) ->
         decoder, keys = by_name(ended.exchange.api).decoder(), by_name(ended.exchange.api).keys
         said = [fact for raw in frames(ended) for fact in decoder.event(keys(raw).type, raw.partition(b"data: ")[2])]
         is_finished = any(type(fact).__name__ == "ResponseFinished" for fact in said)
-        assert is_finished == fault.is_whole, fault.form
+        assert is_finished == bool(fault.is_whole), fault.form
+
+
+async def test_whole_calls_before_the_end_of_an_answer_are_no_half_of_it() -> None:
+    unknown = [(fault.form, fault.place) for fault in await plan(demo("openai_responses")) if fault.is_whole is None]
+    assert unknown == [
+        (f"{cut}", "before the end of the answer") for cut in ("end@40", "cut@40", "cut@40:reset", "stall@40")
+    ]
+    assert None not in {fault.is_whole for fault in await plan(demo("openai_chat"))}
 
 
 async def test_a_fault_is_recorded_as_it_would_have_come() -> None:
