@@ -38,6 +38,7 @@ ALLOWED: Mapping[str, Set[str]] = {
     "diff": {"only", "exact", "tolerance", "all", "stat"},
     "lint": {"profile", "list", "ignore", "fail-on"},
     "probe": {"only", "timeout", "dry-run", "ignore", "fail-on"},
+    "torture": {"speed", "timeout", "jobs"},
     "usage": {"by", "cost", "since", "until"},
     "import": {"dialect"},
     "export": {"convention"},

@@ -42,6 +42,8 @@ SET = [
     ("env openai", 'url = "http://a.test"'),
     ("probe http://127.0.0.1:1 --api openai-chat", 'key-env = "HOME"'),
     ("probe http://127.0.0.1:1 --api openai-chat", 'junit = "../x.xml"'),
+    ("torture -- true", 'cassettes = "../x"'),
+    ("torture -- true", 'junit = "../x.xml"'),
     ("export --to http://127.0.0.1:1", 'header = "x=y"'),
     ("export", 'to = "http://a.test"'),
     ("prices update", 'file = "x.toml"'),
