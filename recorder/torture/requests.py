@@ -22,7 +22,15 @@ class AskedRequest(NamedTuple):
     results: int = 0  # of tools
     is_missed: bool = False  # nothing recorded answers it
     is_again: bool = False  # it has what came of a broken answer, and got the recorded one
-    goes_on: bool = False  # it was missed, and says something else of the client than the one that was struck
+    goes_on: bool = False  # it was missed, and has results of tools that the one which was struck had not
+
+
+class _Content(NamedTuple):
+    """What tells the requests of a turn from others; nothing of a format that nobody here knows."""
+
+    said: int | None = None  # messages of the client
+    results: int = 0
+    wants_stream: bool = False
 
 
 class NotingTransport:
@@ -40,16 +48,17 @@ class NotingTransport:
 
     async def handle_async_request(self, request: Request) -> Response:
         asked = match_request(request, await request.aread())
-        said, results = _counted(asked)
         response = await self._inner.handle_async_request(request)
-        noted = AskedRequest(results, is_missed=MISS_HEADER in response.headers)
-        if noted.is_missed and said is not None and self._struck is not None:
+        content = _content(asked)
+        noted = AskedRequest(content.results, is_missed=MISS_HEADER in response.headers)
+        if noted.is_missed and content.said is not None and self._struck is not None:
             struck = request_of(self._struck)
-            is_again = asked.target == struck.target and said == _counted(struck)[0]
-            noted = AskedRequest(results, not is_again, is_again, not is_again)
-            if is_again:
+            if asked.target == struck.target and content == _content(struck):
                 await response.stream.aclose()
                 response = await self._replay.replay(request, self._struck)
+                noted = AskedRequest(content.results, is_again=True)
+            elif content.results > _content(struck).results:
+                noted = noted._replace(goes_on=True)
         if len(self.requests) < REQUESTS_LIMIT:
             self.requests.append(noted)
         return response
@@ -58,11 +67,11 @@ class NotingTransport:
         await self._inner.aclose()
 
 
-def _counted(asked: MatchRequest) -> tuple[int | None, int]:
-    """Return the number of messages of the client in a request, None if nobody here knows them, and of results."""
+def _content(asked: MatchRequest) -> _Content:
     path = asked.target.partition("?")[0]
     conversation = by_path(asked.method, path).read_request(path, asked.body)
     if conversation is None:
-        return None, 0
+        return _Content()
     said = [message for message in conversation.messages if message.role in _OF_THE_CLIENT]
-    return len(said), sum(1 for _ in conversation.results())
+    results = sum(1 for _ in conversation.results())
+    return _Content(len(said), results, bool(conversation.stream))

@@ -64,7 +64,7 @@ def _verdict(fault: PlannedFault, run: CommandRun, clean: CommandRun, faulty_id:
     if why := _done_twice(run, clean, {struck_id, faulty_id}):
         return "did it twice", why
     if any(each.goes_on for each in run.requests):
-        return "took it for success", "it went on with a request that is not recorded"
+        return "took it for success", "it went on with results that are not recorded"
     if run.code != 0:
         return "reported", f"exit code {run.code}: {_last_words(run)}"
     times = Counter(run.answered)

@@ -31,7 +31,7 @@ STRUCK = msgspec.structs.replace(record(ask({"model": "m", "input": [USER]}), b"
         ([USER], AskedRequest(), True),
         ([USER, THOUGHT], AskedRequest(is_again=True), True),
         ([USER, CALL, RESULT], AskedRequest(results=1, is_missed=True, goes_on=True), False),
-        ([USER, THOUGHT, USER], AskedRequest(is_missed=True, goes_on=True), False),
+        ([USER, THOUGHT, USER], AskedRequest(is_missed=True), False),
     ],
 )
 async def test_who_asks_again_with_what_had_come_is_answered(
@@ -42,6 +42,14 @@ async def test_who_asks_again_with_what_had_come_is_answered(
     response = await transport.handle_async_request(request_for("POST", URL, json={"model": "m", "input": items}))
     body = b"".join([chunk async for chunk in response.stream])
     assert (transport.requests, body == STRUCK.body) == ([noted], is_answered)
+
+
+async def test_who_asks_for_a_document_gets_no_stream() -> None:
+    inner = ReplayTransport(Matcher([STRUCK], Rules(DEFAULT, "noise")), speed=None)
+    transport = NotingTransport(inner, STRUCK)
+    question = {"model": "m", "input": [USER, THOUGHT], "stream": True}
+    await transport.handle_async_request(request_for("POST", URL, json=question))
+    assert transport.requests == [AskedRequest(is_missed=True)], "and the other way round"
 
 
 async def test_nothing_is_concluded_from_a_request_of_an_unknown_format() -> None:
