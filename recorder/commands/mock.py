@@ -54,7 +54,11 @@ REQUESTS = "/_recorder/requests"
     help="A cassette (.sse.jsonl), besides the sessions. Can be given many times.",
 )
 @speed_option("A factor on the original speed.")
-@flag("--strict", help="Use each recording once; else they are used again.")
+@flag(
+    "--strict",
+    help="Use each recording once, and only for a request that is the same but for noise. Without it they are used "
+    "again, and a request that differs may be answered by its position.",
+)
 @click.option(
     "--otherwise",
     type=click.Choice(["forward", "400", "404", "503"]),
@@ -97,7 +101,8 @@ def command(
     recorder mock latest --fault cut@12 --port 0 --ready-file mock.url
     """
     log_to_stderr()
-    forwards, faults, rules = otherwise == "forward", _faults(fault), match_rules()
+    forwards, faults = otherwise == "forward", _faults(fault)
+    rules = match_rules("noise" if strict else "position")
     if forwards:
         refuse_itself(Routes(door.upstream).upstreams, door.port, door.allow_host)
         for line in departures(door.upstream, network):

@@ -268,7 +268,7 @@ async def _replay(
     sessions, cassettes = ([], [Path(source)]) if _is_file(source) else ([source], [])
     held = await loader(db).answers(sessions, cassettes)
     make_proxy, found = partial(Proxy, websocket=websocket), raise_limit()
-    answering = Answering(held, match_rules(), speed=speed, strict=strict, make_proxy=make_proxy)
+    answering = Answering(held, match_rules("position"), speed=speed, strict=strict, make_proxy=make_proxy)
     terms = ReplayTerms(names, allow_network, websocket)
     async with replaying(words, held, answering.proxy, terms) as (command, refusing):
         code = await child.run(command.words, command.environment, descriptors=found)

@@ -26,7 +26,7 @@ from recorder.replay.fork import in_path
 from recorder.replay.matching import Matcher, MatchRequest, Miss, request_of
 from recorder.replay.matching.client_ids import with_client_ids
 from recorder.replay.matching.fingerprint import SPOKEN, Place, place
-from recorder.replay.matching.noise import DEFAULT_RULES
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.replay.transport import ReplayTransport, match_request, origin_of, whole
 from recorder.replay.websocket.transport import WebSocketTransport
 from recorder.wire import dialects
@@ -72,7 +72,7 @@ class DemoTransport(ReplayTransport):
     """A replay that answers what was not recorded, too."""
 
     def __init__(self, recordings: Sequence[Recording], speed: float | None) -> None:
-        super().__init__(Matcher(recordings, strict=False), speed=speed)
+        super().__init__(Matcher(recordings, Rules(until="position"), strict=False), speed=speed)
         over_http = [each for each in recordings if not (is_connection(each) or is_turn(each))]
         self._answers = [Answerable(question_of(request_of(each)), each) for each in over_http]
 

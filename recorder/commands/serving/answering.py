@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 LINE_LIMIT = 600  # characters of a message about a miss: the answer has the whole
 WARNED_LIMIT = 1000  # misses whose repetitions are counted: a mock server may run for days
 REPEATED = 5  # of them at the end
+PLACES = 8  # where requests differed that were answered by their position
 
 
 class Answering:
@@ -73,9 +74,26 @@ class Answering:
         counts += [f"forwarded: {seen['forwarded']}"] if self._forwards else [f"not recorded: {seen['miss']}"]
         return [
             f"{', '.join(counts)}. Recordings not used: {len(self.unused())}.",
+            *by_position(self.seen()),
             *self._matcher.repeated(),
             *(f"--fault {each.form} did nothing: {each.unmet}." for each in self.idle()),
         ]
+
+
+def by_position(seen: Sequence[Seen]) -> Iterator[str]:
+    """Yield a line on requests that were answered by their position, and what in them was not as recorded."""
+    answered = [each for each in seen if each.how == "position"]
+    if not answered:
+        return
+    places: list[str] = []
+    for each in answered:
+        places += [place for place in each.differing if place not in places]
+    more = f" and {len(places) - PLACES} more" if len(places) > PLACES else ""
+    which = "1 request was" if len(answered) == 1 else f"{len(answered)} requests were"
+    theirs = "its position" if len(answered) == 1 else "their position"
+    yield safe_text(
+        f"{which} answered by {theirs}, although this differs from the recording: {', '.join(places[:PLACES])}{more}."
+    )
 
 
 class _LoggingMatcher(Matcher):

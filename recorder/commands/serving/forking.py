@@ -68,7 +68,7 @@ class Fork:
         terms = self._terms
         session_id = None if terms.is_file else self._session.session_id
         labels = fork_labels(ForkedFrom(self._session.name, terms.until, session_id))
-        replay = ReplayTransport(Matcher(self._recordings, match_rules()), speed=terms.speed)
+        replay = ReplayTransport(Matcher(self._recordings, match_rules("position")), speed=terms.speed)
         record = partial(RecordingTransport, journal=journal, labels=labels)
         self.followed = ForkTransport(replay, upstream, record, model=terms.model)
         return self.followed
@@ -76,7 +76,7 @@ class Fork:
 
 def _has_answer(parent: RecordedSession) -> bool:
     """Return whether a request would be answered for its answer: not a connection, a prewarm, or a probe."""
-    return any(not is_connection(each) for each in Matcher(parent.recordings, match_rules()).unused())
+    return any(not is_connection(each) for each in Matcher(parent.recordings, match_rules("position")).unused())
 
 
 async def _no_answer(db: str | None, terms: ForkTerms) -> UsageError:

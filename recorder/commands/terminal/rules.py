@@ -7,17 +7,20 @@ from typing import Any
 
 from recorder.commands.terminal.settings import MATCH, REDACT, settings_files
 from recorder.errors import UsageError
-from recorder.replay.matching.noise import DEFAULT_RULES, Rules, rules_from
+from recorder.replay.matching.noise import How, Rules, rules_from
 from recorder.wire.redaction.bodies import Redactor, redactor_from
 
 
-def match_rules() -> Rules:
-    """Return the noise rules: the `[match]` table of the first file that has one, else the defaults; and `redactor`."""
-    rules = DEFAULT_RULES
+def match_rules(until: How = "noise") -> Rules:
+    """Return the noise rules: the `[match]` table of the first file that has one, else the defaults; and `redactor`.
+
+    `until` is the last rung if no file names one.
+    """
+    rules = Rules(until=until)
     for file in settings_files():
         if (table := file.given.get(MATCH)) is not None:
             try:
-                rules = rules_from(table)
+                rules = rules_from({"until": until, **table})
             except ValueError as error:
                 raise UsageError(f"{file.path}: {error}") from None
     return Rules(rules.rules, rules.until, redactor())

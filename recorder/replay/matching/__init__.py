@@ -5,8 +5,9 @@ Must not know: where recordings come from, and how answers are sent.
 Rules of this file:
 
 * Method, upstream, path and query must be the same. Then three rules, the strictest first: the body is the same; it is
-  the same except for noise; it is the only unused one at that position of a conversation. The matcher never guesses: if
-  none applies, it is a miss, which names the nearest recording and the differences.
+  the same except for noise; it is the only unused one at that position of a conversation. The last one is for agents
+  whose instructions are never the same twice: it is used only where the rules ask for it, and says what differs. The
+  matcher never guesses: if none applies, it is a miss, which names the nearest recording and the differences.
 * A request to an unknown host can be for any upstream: it is for the only one with a recording of that method, path and
   query. If there are several, path and headers decide, as in the proxy; else it is a miss.
 * Equal requests are answered in recorded order, each recorded answer once. Without `strict`, a client that runs again
@@ -134,6 +135,7 @@ class Match(msgspec.Struct, frozen=True):
     client_ids: Mapping[str, str] = {}  # recorded ones, and what the client has in their place
     followed_by: tuple[tuple[int, bytes], ...] = ()  # messages behind it, each so long after the one before
     hang_up: HangUp | None = None  # if it is the last turn of a connection that the server ended
+    differing: tuple[str, ...] = ()  # at a position, where the request is another one: `instructions`, `input[2]`
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -146,6 +148,7 @@ class Seen(msgspec.Struct, frozen=True):
     how: HowAnswered
     exchange_id: str | None = None  # of the recording that answered it
     message: str | None = None  # why no recording did
+    differing: tuple[str, ...] = ()  # from the recording that answered it by its position
 
 
 class Matcher:
@@ -176,7 +179,8 @@ class Matcher:
             turn = self._by_id[found.recorded.exchange.exchange_id].original
             found = msgspec.structs.replace(found, hang_up=self._hang_up(turn), followed_by=self._followed_by(turn))
         if isinstance(found, Match):
-            self._seen.append(_seen(request, found.how, found.recorded.exchange.exchange_id))
+            exchange_id = found.recorded.exchange.exchange_id
+            self._seen.append(_seen(request, found.how, exchange_id, differing=found.differing))
             return found
         self._seen.append(_seen(request, "probe" if found.is_optional else "miss", message=found.message))
         if is_prewarm(request.target, request.body):
@@ -335,7 +339,10 @@ class Matcher:
             candidate = self._at_positions[shape] = unused[0]
         elif not unused and not self._strict:
             candidate = members[0] if len(members) == 1 else self._at_positions.get(shape)
-        return None if candidate is None else _match(query, candidate, "position")
+        if candidate is None:
+            return None
+        found = _match(query, candidate, "position")
+        return msgspec.structs.replace(found, differing=query.differing(candidate))
 
     def _unused_at_position(self, query: MatchQuery) -> list[Candidate]:
         """Return the unused exchanges at the same position of a conversation."""
@@ -353,6 +360,12 @@ def _match(query: MatchQuery, candidate: Candidate, how: How) -> Match:
     return Match(candidate.recorded, how, client_ids=client_ids)
 
 
-def _seen(request: MatchRequest, how: HowAnswered, exchange_id: str | None = None, message: str | None = None) -> Seen:
+def _seen(
+    request: MatchRequest,
+    how: HowAnswered,
+    exchange_id: str | None = None,
+    message: str | None = None,
+    differing: tuple[str, ...] = (),
+) -> Seen:
     target = redact_target(request.target)
-    return Seen(request.method, target, request.upstream, len(request.body), how, exchange_id, message)
+    return Seen(request.method, target, request.upstream, len(request.body), how, exchange_id, message, differing)

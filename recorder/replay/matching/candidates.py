@@ -243,6 +243,11 @@ class MatchQuery:
         """Return the outline of that fingerprint."""
         return candidate.compared(is_logical=self.is_logical).outline
 
+    def differing(self, candidate: Candidate) -> tuple[str, ...]:
+        """Return the members of the body, or elements of them, that differ beyond noise."""
+        differences = self.outline(candidate).items() ^ self.widest.outline.items()
+        return tuple(sorted({path for path, _ in differences}))
+
     @Once
     def moved(self) -> Fingerprint:
         others = self.group.directories

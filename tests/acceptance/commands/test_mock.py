@@ -152,6 +152,19 @@ def test_strict_gives_each_recording_once(taken: Taken) -> None:
     assert "more often than it was recorded" in mock.said
 
 
+def test_an_agent_with_other_instructions_is_answered_by_position_unless_it_is_strict(taken: Taken) -> None:
+    changed = {**QUESTION, "instructions": "Be brief."}
+    with mocking(taken.db, "one") as mock:
+        assert post(mock.base, changed).content == taken.body
+        page = get(mock.base, "/_recorder/requests").json()
+    assert [(each["how"], each["differing"]) for each in page["requests"]] == [("position", ["instructions"])]
+    said = "1 request was answered by its position, although this differs from the recording: instructions.\n"
+    assert said in mock.said
+    with mocking(taken.db, "one", "--strict") as mock:
+        assert post(mock.base, changed).status_code == 400
+    assert 'It differs in 1 place: instructions: recorded (nothing), asked "Be brief."' in mock.said
+
+
 def test_the_page_says_what_was_asked_and_what_is_not_used(taken: Taken) -> None:
     with mocking(taken.db, "one", "--otherwise", "503") as mock:
         before = get(mock.base, "/_recorder/requests").json()

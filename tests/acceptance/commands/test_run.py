@@ -242,6 +242,14 @@ def test_what_was_not_recorded_fails_a_command_that_succeeds(recorded: Path) -> 
     assert run(recorded, "--replay", "hello", "--", *client(OTHER, code=9)).code == 9, "its own code says more"
 
 
+def test_a_replay_says_what_it_answered_by_position(recorded: Path) -> None:
+    changed = HELLO.replace("{", '{"instructions": "Be brief.", ')
+    answered = run(recorded, "--replay", "hello", "--speed", "max", "--", *client(changed))
+    assert answered.code == 0
+    said = "1 request was answered by its position, although this differs from the recording: instructions.\n"
+    assert said in answered.err
+
+
 def test_a_strict_replay_fails_if_something_recorded_was_not_asked_for(recorded: Path) -> None:
     replay = ("--replay", "two", "--speed", "max")
     assert run(recorded, *replay, "--", *client()).code == 0

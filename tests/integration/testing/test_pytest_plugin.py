@@ -260,6 +260,15 @@ def test_one(recorder_replay):
 """
 
 
+CHANGED_INSTRUCTIONS = ASKED_OTHERWISE.replace('"run": "tuesday"', '"instructions": "Be brief."')
+
+
+def test_other_instructions_than_the_recorded_ones_fail_a_test_unless_it_asks_for_position(held: Project) -> None:
+    said = held.test(CHANGED_INSTRUCTIONS).said(failed=1)
+    assert 'instructions: recorded (nothing), asked "Be brief."' in said
+    held.test(f"@pytest.mark.recorder(match={{'until': 'position'}}){CHANGED_INSTRUCTIONS}").said(passed=1)
+
+
 def test_a_marker_can_say_what_does_not_count_in_a_match(held: Project) -> None:
     held.test(ASKED_OTHERWISE).said(failed=1)
     held.test(f"@pytest.mark.recorder(match={{'fields': ['run']}}){ASKED_OTHERWISE}").said(passed=1)

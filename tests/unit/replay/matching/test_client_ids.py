@@ -102,14 +102,14 @@ def test_a_handle_that_both_have_stays_though_another_is_a_part_of_it() -> None:
 
 def test_a_client_that_has_more_of_them_gets_the_recorded_ones() -> None:
     recorded = record(codex("none of them"), *waits(AGENT))
-    found = Matcher([recorded]).match(codex(SPAWNED.format(OTHER, "x")))
+    found = Matcher([recorded], Rules(until="position")).match(codex(SPAWNED.format(OTHER, "x")))
     assert isinstance(found, Match)
     assert (found.how, found.client_ids) == ("position", {})
 
 
 def test_without_its_rule_nothing_is_put_in() -> None:
     recorded = record(codex(SPAWNED.format(AGENT, "x")), *waits(AGENT))
-    rules = Rules(rule for rule in DEFAULT if rule.name != "codex-agent")
+    rules = Rules((rule for rule in DEFAULT if rule.name != "codex-agent"), until="position")
     assert given_for(codex(SPAWNED.format(OTHER, "x")), recorded, rules) is recorded
 
 

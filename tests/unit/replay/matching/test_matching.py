@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -42,6 +42,11 @@ def missed(matcher: Matcher, request: MatchRequest) -> Miss:
     return found
 
 
+def at_position(recordings: Sequence[Recording], *, strict: bool = True) -> Matcher:
+    """A matcher as that of an agent's replay, which goes down the whole ladder."""
+    return Matcher(recordings, Rules(until="position"), strict=strict)
+
+
 def says(text: str, **fields: Any) -> dict[str, Any]:
     return {"model": "m", "stream": True, "input": [{"role": "user", "content": text}], **fields}
 
@@ -50,6 +55,16 @@ def turn(length: int, instructions: str) -> dict[str, Any]:
     """A turn of an agent after so many others, whose instructions are not the same in each run."""
     said = [{"role": role, "content": f"{role} {number}"} for number in range(length) for role in ("user", "assistant")]
     return says("", instructions=instructions) | {"input": [*said, {"role": "user", "content": "next"}]}
+
+
+def system_message(words: str) -> dict[str, Any]:
+    return {"model": "m", "messages": [{"role": "system", "content": words}, {"role": "user", "content": "hi"}]}
+
+
+def tool_output(words: str) -> dict[str, Any]:
+    call = {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "call_1", "output": words}
+    return {"model": "m", "input": [{"role": "user", "content": "hi"}, call, result]}
 
 
 def shuffled(value: Any, order: random.Random) -> Any:
@@ -145,10 +160,30 @@ class TestNoise:
     def test_rules_say_how_far_down_a_match_is_looked_for(self) -> None:
         recordings = [record(ask(says("hi", user="a", instructions="1")))]
         noisy, moved = ask(says("hi", user="b", instructions="1")), ask(says("hi", user="a", instructions="2"))
-        assert matched(Matcher(recordings, Rules(until="noise")), noisy).how == "noise"
-        missed(Matcher(recordings, Rules(until="noise")), moved)
+        assert matched(Matcher(recordings), noisy).how == "noise"
         assert [each.path for each in missed(Matcher(recordings, Rules(until="exact")), noisy).differences] == ["user"]
-        assert matched(Matcher(recordings), moved).how == "position"
+        found = matched(at_position(recordings), moved)
+        assert (found.how, found.differing) == ("position", ("instructions",))
+
+    @pytest.mark.parametrize(
+        ("target", "place", "said"),
+        [
+            ("/v1/responses", "instructions", lambda words: says("hi", instructions=words)),
+            ("/v1/responses", "tools[0].name", lambda words: says("hi", tools=[{"name": words}])),
+            ("/v1/chat/completions", "messages[0].content", system_message),
+            ("/v1/responses", "input[2].output", tool_output),
+        ],
+        ids=("instructions", "tools", "system-message", "traceback"),
+    )
+    def test_what_differs_beyond_noise_is_a_miss_that_names_the_place(
+        self, target: str, place: str, said: Callable[[str], dict[str, Any]]
+    ) -> None:
+        recordings = [record(ask(said("as it was"), target))]
+        changed = ask(said("Traceback (most recent call last):"), target)
+        miss = missed(Matcher(recordings), changed)
+        assert [each.path for each in miss.differences] == [place]
+        assert f"  {place}: recorded " in miss.message
+        assert matched(at_position(recordings), changed).differing == (place.partition(".")[0],)
 
 
 class TestPosition:
@@ -159,7 +194,7 @@ class TestPosition:
             return {**said, "input": [{"role": "developer", "content": words}, *said["input"], result]}
 
         recorded = record(ask(turn("took 3 s")))
-        found = matched(Matcher([recorded]), ask(turn("took 4 s")))
+        found = matched(at_position([recorded]), ask(turn("took 4 s")))
         assert (found.recorded, found.how) == (recorded, "position")
 
     @pytest.mark.parametrize(
@@ -172,7 +207,7 @@ class TestPosition:
         ids=("chat", "anthropic", "gemini"),
     )
     def test_conversations_of_all_apis_have_positions(self, target: str, words: str, said: dict[str, Any]) -> None:
-        matcher = Matcher([record(ask({**said, words: "1"}, target))])
+        matcher = at_position([record(ask({**said, words: "1"}, target))])
         missed(matcher, ask({**said, words: "2", "n": 1}, target))
         assert matched(matcher, ask({**said, words: "2"}, target)).how == "position"
 
@@ -181,7 +216,7 @@ class TestPosition:
             request = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}], "systemInstruction": words}
             return ask({"model": "g", "request": request}, "/v1internal:streamGenerateContent?alt=sse")
 
-        assert matched(Matcher([record(wrapped("1"))]), wrapped("2")).how == "position"
+        assert matched(at_position([record(wrapped("1"))]), wrapped("2")).how == "position"
 
     @table(
         "change",
@@ -195,7 +230,7 @@ class TestPosition:
         ],
     )
     def test_what_changes_the_question_is_another_position(self, change: dict[str, Any]) -> None:
-        missed(Matcher([record(ask(says("hi", instructions="1")))]), ask(says("hi", instructions="2") | change))
+        missed(at_position([record(ask(says("hi", instructions="1")))]), ask(says("hi", instructions="2") | change))
 
     def test_the_results_of_other_calls_are_another_position(self) -> None:
         def turn(call_id: str, output: str) -> dict[str, Any]:
@@ -203,24 +238,24 @@ class TestPosition:
             result = {"type": "function_call_output", "call_id": call_id, "output": output}
             return {**said, "input": [*said["input"], result]}
 
-        missed(Matcher([record(ask(turn("call_1", "a")))]), ask(turn("call_2", "b")))
+        missed(at_position([record(ask(turn("call_1", "a")))]), ask(turn("call_2", "b")))
 
     def test_two_at_the_same_position_are_not_chosen_from(self) -> None:
         recordings = [record(ask(says("hi", instructions=words))) for words in ("1", "2")]
-        matcher = Matcher(recordings)
+        matcher = at_position(recordings)
         assert "2 of them are at the same position" in missed(matcher, ask(says("hi", instructions="3"))).message
         matched(matcher, ask(says("hi", instructions="2")))
         assert matched(matcher, ask(says("hi", instructions="3"))).recorded is recordings[0]
 
     def test_an_equal_one_that_is_used_is_not_replaced_by_one_at_its_position(self) -> None:
         recordings = [record(ask(says("hi", instructions=words))) for words in ("1", "2")]
-        matcher = Matcher(recordings)
+        matcher = at_position(recordings)
         matched(matcher, ask(says("hi", instructions="1")))
         assert "used" in missed(matcher, ask(says("hi", instructions="1"))).message
 
     def test_what_is_no_conversation_has_no_position(self) -> None:
         recorded = record(ask({"input": "hi", "instructions": "1"}, "/v1/embeddings"))
-        missed(Matcher([recorded]), ask({"input": "hi", "instructions": "2"}, "/v1/embeddings"))
+        missed(at_position([recorded]), ask({"input": "hi", "instructions": "2"}, "/v1/embeddings"))
 
 
 class TestUse:
@@ -240,33 +275,33 @@ class TestUse:
 
     def test_without_strictness_an_agent_that_runs_again_is_answered_by_position_again(self) -> None:
         recordings = [record(ask(turn(length, "1")), name=str(length)) for length in range(3)]
-        matcher = Matcher(recordings, strict=False)
+        matcher = at_position(recordings, strict=False)
         for run in "234":
             found = [matched(matcher, ask(turn(length, run))) for length in range(3)]
             assert [(each.recorded, each.how) for each in found] == [(each, "position") for each in recordings]
 
     def test_without_strictness_what_was_matched_closely_is_found_by_position_later(self) -> None:
-        matcher = Matcher([record(ask(turn(1, "1")))], strict=False)
+        matcher = at_position([record(ask(turn(1, "1")))], strict=False)
         assert [matched(matcher, ask(turn(1, run))).how for run in ("1", "2", "1", "2")] == [
             *("exact", "position", "exact", "position")
         ]
 
     def test_of_several_at_a_position_the_one_that_was_given_there_is_given_again(self) -> None:
         recordings = [record(ask(turn(1, run)), name=run) for run in "ab"]
-        matcher = Matcher(recordings, strict=False)
+        matcher = at_position(recordings, strict=False)
         for run in "cde":
             assert matched(matcher, ask(turn(1, "a"))).recorded == recordings[0]
             assert matched(matcher, ask(turn(1, run))).recorded == recordings[1]
 
     def test_of_several_at_a_position_none_is_guessed_when_all_are_used(self) -> None:
-        matcher = Matcher([record(ask(turn(1, run)), name=run) for run in "ab"], strict=False)
+        matcher = at_position([record(ask(turn(1, run)), name=run) for run in "ab"], strict=False)
         missed(matcher, ask(turn(1, "c")))
         matched(matcher, ask(turn(1, "a")))
         matched(matcher, ask(turn(1, "b")))
         missed(matcher, ask(turn(1, "c")))
 
     def test_strictly_a_position_is_answered_once(self) -> None:
-        matcher = Matcher([record(ask(turn(1, "1")))])
+        matcher = at_position([record(ask(turn(1, "1")))])
         assert matched(matcher, ask(turn(1, "2"))).how == "position"
         missed(matcher, ask(turn(1, "3")))
 

@@ -246,7 +246,7 @@ def test_a_table_adds_rules_and_takes_some_away() -> None:
     assert quiet(body, rules) == {"metadata": {"user_id": "u"}, "input": [{"text": "<own> failed"}, "<id 0>"]}
     assert rules.headers([("x-tenant-id", "1"), ("accept", "a")]) == [("accept", "a")]
     assert rules.is_parameter("trace")
-    assert rules.until == "position"
+    assert rules.until == "noise"
 
 
 @table(
