@@ -7,7 +7,8 @@ from typing import Any
 
 from recorder.commands.terminal.settings import MATCH, REDACT, settings_files
 from recorder.errors import UsageError
-from recorder.replay.matching.noise import How, Rules, rules_from
+from recorder.replay.matching.noise import Rules, rules_from
+from recorder.replay.matching.rules import How
 from recorder.wire.redaction.bodies import Redactor, redactor_from
 
 

@@ -40,7 +40,8 @@ from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group
 from recorder.replay.matching.client_ids import pairs
 from recorder.replay.matching.fingerprint import MatchRequest, Once, Place, place, request_of, without_secrets
 from recorder.replay.matching.miss import Miss, RequestDifference, all_used, elsewhere, may_go_unanswered, unlike
-from recorder.replay.matching.noise import DEFAULT_RULES, How, Rules
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules
+from recorder.replay.matching.rules import How
 from recorder.wire.redaction.headers import redact_target
 from recorder.wire.turns import (
     begins_response,

@@ -28,7 +28,8 @@ from recorder.replay.matching.fingerprint import (
     request_of,
     without_secrets,
 )
-from recorder.replay.matching.noise import How, Rules
+from recorder.replay.matching.noise import Rules
+from recorder.replay.matching.rules import How
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.logical_request import LogicalRequests, links_in
 from recorder.wire.turns import as_sse, is_turn

@@ -41,9 +41,11 @@ class NoiseField(msgspec.Struct, frozen=True):
 
 
 class RequestNoise(msgspec.Struct, frozen=True):
-    """A part of requests that differs between two runs: the path of a field, the name of a header or a parameter."""
+    """A part of requests that differs between two runs: the path of a field, or of an id by which one part of a request
+    refers to another (`references`); the name of a header or a parameter.
+    """
 
-    kind: Literal["fields", "headers", "parameters"]
+    kind: Literal["fields", "references", "headers", "parameters"]
     name: str  # of the rule, which `[match] without` switches off
     what: str
     reason: str

@@ -13,7 +13,7 @@ import msgspec
 
 from recorder.wire.dialects.anthropic.conversation import BILLING, CONTINUATION, AnthropicConversation
 from recorder.wire.dialects.anthropic.decoder import MessagesDecoder
-from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
 from recorder.wire.dialects.json_values import Object, names
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat, PromptPart
@@ -144,6 +144,10 @@ time | place>container.expires_at | when it will be forgotten
         ),
         ciphertexts={"signature": "of a thought"},
         ciphertext_block="redacted_thinking",
+    ),
+    request_noise=(
+        RequestNoise("references", "anthropic-call", "messages.*.content.*.id", "joins a call and its result"),
+        RequestNoise("references", "anthropic-result", "messages.*.content.*.tool_use_id", "names a call"),
     ),
     places=RequestPlaces(
         credentials=("mcp_servers.*.authorization_token",),

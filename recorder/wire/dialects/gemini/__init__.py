@@ -162,7 +162,12 @@ time | chunk>createTime | when a response was made
             candidates serverContent
             """),
     ),
-    request_noise=(RequestNoise("parameters", "key", "key", "a key of the Gemini API"),),
+    request_noise=(
+        RequestNoise("parameters", "key", "key", "a key of the Gemini API"),
+        # of a `functionCall`, a `functionResponse`, and a tool of Google's; the Gemini CLI wraps the request
+        RequestNoise("references", "gemini-call", "contents.*.parts.*.*.id", "joins a call and its result"),
+        RequestNoise("references", "gemini-cli-call", "request.contents.*.parts.*.*.id", "joins a call and its result"),
+    ),
     profiles=("gemini",),
     own_rules=frozenset({"HT002", "ST006", "ST009"}),
     speaks=lambda payload: not _FIELDS.isdisjoint(payload),

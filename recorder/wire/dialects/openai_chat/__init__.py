@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
 from recorder.wire.dialects.json_values import Object, objects, objects_in
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, ERROR_STATUSES, MARKS, SUSPECTS, error_body
@@ -108,6 +108,10 @@ padding | p | the same at Mistral
             choice=_CHOICES,
             usage=("usage.", "x_groq.usage."),
         ),
+    ),
+    request_noise=(
+        RequestNoise("references", "chat-call", "messages.*.tool_calls.*.id", "joins a call and its result"),
+        RequestNoise("references", "chat-result", "messages.*.tool_call_id", "names a call"),
     ),
     places=RequestPlaces(
         credentials=paths(  # of Azure's "On Your Data", in both of its spellings

@@ -14,6 +14,7 @@ import msgspec
 from recorder.wire.dialects.dialect import (
     Dialect,
     MessageIds,
+    RequestNoise,
     RequestPlaces,
     ResponseFields,
     WebSocketFormat,
@@ -164,6 +165,7 @@ padding | obfuscation | hides from a listener how long a delta is
         ),
         ciphertexts={"encrypted_content": "only the provider can read it, and it never comes out twice the same"},
     ),
+    request_noise=(RequestNoise("references", "responses-call", "input.*.call_id", "joins a call and its result"),),
     places=RequestPlaces(
         credentials=(
             "tools.*.authorization",  # of an MCP server or a connector

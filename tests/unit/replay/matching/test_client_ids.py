@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from recorder.model.events import EndRecord, Recording
 from recorder.replay.matching import Match, Matcher, MatchRequest
 from recorder.replay.matching.client_ids import ANSWER_BYTES, is_client_id, with_client_ids
-from recorder.replay.matching.noise import DEFAULT, Rules
+from recorder.replay.matching.noise import Rules
+from recorder.replay.matching.rules import DEFAULT
 from tests.support.recordings import ask, event, record
 from tests.support.tables import table
 

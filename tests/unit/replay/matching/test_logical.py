@@ -10,7 +10,8 @@ import pytest
 from recorder.model.events import Recording
 from recorder.replay.matching import Match, Matcher, Miss
 from recorder.replay.matching.candidates import NEAR_LIMIT
-from recorder.replay.matching.noise import Rule, Rules
+from recorder.replay.matching.noise import Rules
+from recorder.replay.matching.rules import Rule
 from recorder.wire import logical_request
 from recorder.wire.logical_request import LogicalRequest, LogicalRequests
 from tests.support.conversations import RESULT, answer, asks, by_delta, made, said, user, whole_history

@@ -235,8 +235,9 @@ class TestPosition:
     def test_the_results_of_other_calls_are_another_position(self) -> None:
         def turn(call_id: str, output: str) -> dict[str, Any]:
             said = says("go")
+            calls = [{"type": "function_call", "call_id": f"call_{number}"} for number in (1, 2)]
             result = {"type": "function_call_output", "call_id": call_id, "output": output}
-            return {**said, "input": [*said["input"], result]}
+            return {**said, "input": [*said["input"], *calls, result]}
 
         missed(at_position([record(ask(turn("call_1", "a")))]), ask(turn("call_2", "b")))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from recorder.replay.matching.noise import DEFAULT, DEFAULT_RULES, Rules, rules_from
+from recorder.replay.matching.noise import DEFAULT_RULES, Rules, rules_from
+from recorder.replay.matching.rules import DEFAULT
 from tests.support.tables import table
 
 
@@ -138,15 +140,53 @@ def test_what_could_stand_anywhere_is_taken_for_no_directory(directory: str) -> 
     assert DEFAULT_RULES.quiet(says(f"<cwd>{directory}</cwd>"))[1] == {}
 
 
-def test_ids_made_by_a_client_are_told_apart_but_not_by_their_letters() -> None:
-    def calls(*ids: str) -> dict[str, Any]:
-        return {"messages": [{"tool_call_id": id} for id in ids]}
+def of_responses(calls: Sequence[str], results: Sequence[str]) -> dict[str, Any]:
+    called = [{"type": "function_call", "call_id": id, "name": "look"} for id in calls]
+    return {"input": [*called, *({"type": "function_call_output", "call_id": id, "output": "ok"} for id in results)]}
 
-    one, other, third = (f"pyd_ai_{letter * 32}" for letter in "abc")
-    assert quiet(calls(one, other, one)) == quiet(calls(third, one, third))
-    assert quiet(calls(one, other, one)) != quiet(calls(one, other, other))
-    assert quiet(calls("ls-1769000000000-a1b2")) == quiet(calls("ls-1770000000000-ffff"))
-    assert quiet(calls("ls_1769000000000_0")) == quiet(calls("ls_1770000000000_4"))
+
+def of_chat(calls: Sequence[str], results: Sequence[str]) -> dict[str, Any]:
+    called = [{"id": id, "function": {"name": "look"}} for id in calls]
+    told = [{"role": "tool", "tool_call_id": id, "content": "ok"} for id in results]
+    return {"messages": [{"role": "assistant", "tool_calls": called}, *told]}
+
+
+def of_messages(calls: Sequence[str], results: Sequence[str]) -> dict[str, Any]:
+    called = [{"type": "tool_use", "id": id, "name": "look"} for id in calls]
+    told = [{"type": "tool_result", "tool_use_id": id, "content": "ok"} for id in results]
+    return {"messages": [{"role": "assistant", "content": called}, {"role": "user", "content": told}]}
+
+
+def of_gemini(calls: Sequence[str], results: Sequence[str]) -> dict[str, Any]:
+    called = [{"functionCall": {"id": id, "name": "look"}} for id in calls]
+    told = [{"functionResponse": {"id": id, "name": "look"}} for id in results]
+    return {"contents": [{"role": "model", "parts": called}, {"role": "user", "parts": told}]}
+
+
+def of_gemini_cli(calls: Sequence[str], results: Sequence[str]) -> dict[str, Any]:
+    return {"request": of_gemini(calls, results)}
+
+
+@pytest.mark.parametrize("of", [of_responses, of_chat, of_messages, of_gemini, of_gemini_cli])
+@pytest.mark.parametrize("ids", [("UEQrLuTCV0U39k73", "i3fGT0aYvc2KpQ8h"), ("3f2a90c11", "b07d5e4aa"), ("1", "2")])
+def test_an_id_that_joins_a_call_and_its_result_is_compared_by_what_it_joins(
+    of: Callable[[Sequence[str], Sequence[str]], dict[str, Any]], ids: tuple[str, str]
+) -> None:
+    recorded = of(("call_a", "call_b"), ("call_a", "call_b"))
+    assert quiet(of(ids, ids)) == quiet(recorded)
+    assert quiet(of(ids, ids[::-1])) != quiet(recorded)
+    assert quiet(of(ids, (ids[0], ids[0]))) != quiet(recorded)
+    assert quiet(of(ids, ids), Rules(())) != quiet(recorded, Rules(()))
+
+
+def test_ids_made_by_a_client_are_told_apart_but_not_by_their_letters() -> None:
+    rules = rules_from({"ids": ["job-[0-9a-f]{2}"]})
+
+    def jobs(*ids: str) -> dict[str, Any]:
+        return {"jobs": [{"of": id} for id in ids]}
+
+    assert quiet(jobs("job-1a", "job-2b", "job-1a"), rules) == quiet(jobs("job-3c", "job-1a", "job-3c"), rules)
+    assert quiet(jobs("job-1a", "job-2b", "job-1a"), rules) != quiet(jobs("job-1a", "job-2b", "job-2b"), rules)
 
 
 @pytest.mark.parametrize(
@@ -221,9 +261,18 @@ def test_rules_of_the_user_see_the_text_as_it_was_sent() -> None:
     assert quiet(told("a5eb00", "one"), rules) == says("<own> of <own>, <own> in: <directory 0>")
 
 
-def test_ids_made_by_a_model_are_no_noise() -> None:
-    assert quiet({"previous_response_id": "resp_1"}) != quiet({"previous_response_id": "resp_2"})
-    assert quiet({"input": [{"call_id": "call_1"}]}) != quiet({"input": [{"call_id": "call_2"}]})
+@table(
+    ("one", "other"),
+    [
+        ({"previous_response_id": "resp_1"}, {"previous_response_id": "resp_2"}),
+        (
+            {"input": [{"type": "item_reference", "id": "msg_1"}]},
+            {"input": [{"type": "item_reference", "id": "msg_2"}]},
+        ),
+    ],
+)
+def test_an_id_that_leads_out_of_a_request_is_no_noise(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert quiet(one) != quiet(other)
 
 
 def test_headers_of_a_run_are_noise_and_others_are_kept_sorted() -> None:
@@ -240,10 +289,27 @@ def test_every_rule_has_a_name_of_its_own() -> None:
 
 
 def test_a_table_adds_rules_and_takes_some_away() -> None:
-    of_bodies = {"fields": ["metadata.run", "input.*.id"], "texts": ["Build [0-9]+"], "ids": ["job-[0-9]+"]}
-    rules = rules_from({**of_bodies, "headers": ["X-Tenant-*"], "parameters": ["trace"], "without": ["user-id"]})
-    body = {"metadata": {"run": 7, "user_id": "u"}, "input": [{"id": "a", "text": "Build 12 failed"}, "job-12"]}
-    assert quiet(body, rules) == {"metadata": {"user_id": "u"}, "input": [{"text": "<own> failed"}, "<id 0>"]}
+    rules = rules_from(
+        {
+            "fields": ["metadata.run", "input.*.id"],
+            "references": ["steps.*.id"],
+            "texts": ["Build [0-9]+"],
+            "ids": ["job-[0-9]+"],
+            "headers": ["X-Tenant-*"],
+            "parameters": ["trace"],
+            "without": ["user-id"],
+        }
+    )
+    body = {
+        "metadata": {"run": 7, "user_id": "u"},
+        "input": [{"id": "a", "text": "Build 12 failed"}, "job-12"],
+        "steps": [{"id": "x"}, {"id": "y"}, {"id": "x"}],
+    }
+    assert quiet(body, rules) == {
+        "metadata": {"user_id": "u"},
+        "input": [{"text": "<own> failed"}, "<id 0>"],
+        "steps": [{"id": f"<reference {number}>"} for number in (0, 1, 0)],
+    }
     assert rules.headers([("x-tenant-id", "1"), ("accept", "a")]) == [("accept", "a")]
     assert rules.is_parameter("trace")
     assert rules.until == "noise"
@@ -255,7 +321,8 @@ def test_a_table_adds_rules_and_takes_some_away() -> None:
         ({"field": ["x"]}, "has no setting 'field'"),
         ({"fields": "user"}, "fields must be a list of texts"),
         ({"fields": [""]}, "fields must be a list of texts"),
-        ({"fields": ["a..b"]}, "'a..b' is not a path"),
+        ({"fields": ["a..b"]}, "fields: 'a..b' is not a path"),
+        ({"references": [".id"]}, "references: '.id' is not a path"),
         ({"texts": ["("]}, r"texts: '\(' is not a regular expression"),
         ({"texts": [".*"]}, "matches nothing at all"),
         ({"directories": ["cwd=.+"]}, r"directories: .* needs one group \( \) around the directory"),
