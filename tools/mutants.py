@@ -617,7 +617,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "D16: a position is answered once, strict or not",
         "recorder/replay/matching/__init__.py",
-        "candidate = members[0] if len(members) == 1 else self._at_positions.get(shape)",
+        "candidate = members[0] if len(members) == 1 else self._resembled.get(key)",
         "candidate = None",
         "tests/unit/replay/matching/test_matching.py::TestUse::test_without_strictness_an_agent_that_runs_again_is_answered_by_position_again",
     ),

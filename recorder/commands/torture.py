@@ -31,8 +31,7 @@ from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.files import save
-from recorder.model.events import LATEST, Session
-from recorder.model.recording import Recording
+from recorder.model.events import LATEST, Recording, Session
 from recorder.model.text import counted, safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server

@@ -7,8 +7,7 @@ import contextlib
 import msgspec
 
 from recorder.errors import UpstreamError
-from recorder.model.payloads import as_sent
-from recorder.model.recording import Recording
+from recorder.model.events import Recording, as_sent
 from recorder.proxy.app import address
 from recorder.proxy.http.messages import Request, RequestExtensions, Response, WholeUpload
 from recorder.proxy.recording import RecordingTransport

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from recorder.model.events import Recording
 from recorder.model.facts import Fact, ItemFinished, ItemStarted, ResponseFinished, TextAdded
-from recorder.model.recording import Recording
 from recorder.replay.faults.transport import blocks
 from recorder.wire.dialects import Dialect, by_name
 from recorder.wire.grouping.purpose import placed

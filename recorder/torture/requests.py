@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.proxy.http.messages import Request, Response, Transport
 from recorder.replay.matching import Matcher, MatchRequest, request_of
 from recorder.replay.transport import MISS_HEADER, ReplayTransport, match_request

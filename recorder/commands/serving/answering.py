@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -16,6 +16,7 @@ from recorder.proxy.routing import Routes, Upstream, recorded_upstreams
 from recorder.replay.faults.transport import Fault, FaultTransport
 from recorder.replay.matching import Match, Matcher, MatchRequest, Miss, Seen
 from recorder.replay.matching.noise import Rules
+from recorder.replay.matching.rules import How
 from recorder.replay.transport import MISS_STATUS, ReplayTransport
 from recorder.replay.websocket.transport import WebSocketTransport
 
@@ -24,7 +25,18 @@ log = logging.getLogger(__name__)
 LINE_LIMIT = 600  # characters of a message about a miss: the answer has the whole
 WARNED_LIMIT = 1000  # misses whose repetitions are counted: a mock server may run for days
 REPEATED = 5  # of them at the end
-PLACES = 8  # where requests differed that were answered by their position
+PLACES = 8  # where requests differed that were answered nevertheless
+
+_RESEMBLED: Mapping[How, tuple[str, str]] = {
+    "stamps": (
+        "1 request was answered although times or UUIDs in it differ",
+        "{} requests were answered although times or UUIDs in them differ",
+    ),
+    "position": (
+        "1 request was answered by its position, although this differs",
+        "{} requests were answered by their position, although this differs",
+    ),
+}
 
 
 class Answering:
@@ -74,26 +86,24 @@ class Answering:
         counts += [f"forwarded: {seen['forwarded']}"] if self._forwards else [f"not recorded: {seen['miss']}"]
         return [
             f"{', '.join(counts)}. Recordings not used: {len(self.unused())}.",
-            *by_position(self.seen()),
+            *resembled(self.seen()),
             *self._matcher.repeated(),
             *(f"--fault {each.form} did nothing: {each.unmet}." for each in self.idle()),
         ]
 
 
-def by_position(seen: Sequence[Seen]) -> Iterator[str]:
-    """Yield a line on requests that were answered by their position, and what in them was not as recorded."""
-    answered = [each for each in seen if each.how == "position"]
-    if not answered:
-        return
-    places: list[str] = []
-    for each in answered:
-        places += [place for place in each.differing if place not in places]
-    more = f" and {len(places) - PLACES} more" if len(places) > PLACES else ""
-    which = "1 request was" if len(answered) == 1 else f"{len(answered)} requests were"
-    theirs = "its position" if len(answered) == 1 else "their position"
-    yield safe_text(
-        f"{which} answered by {theirs}, although this differs from the recording: {', '.join(places[:PLACES])}{more}."
-    )
+def resembled(seen: Sequence[Seen]) -> Iterator[str]:
+    """Yield lines on requests that were answered by a recording that is not the same, and what in them differed."""
+    for how, (one, several) in _RESEMBLED.items():
+        answered = [each for each in seen if each.how == how]
+        if not answered:
+            continue
+        which = one if len(answered) == 1 else several.format(len(answered))
+        places: list[str] = []
+        for each in answered:
+            places += [place for place in each.differing if place not in places]
+        more = f" and {len(places) - PLACES} more" if len(places) > PLACES else ""
+        yield safe_text(f"{which} from the recording: {', '.join(places[:PLACES])}{more}.")
 
 
 class _LoggingMatcher(Matcher):

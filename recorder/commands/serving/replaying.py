@@ -21,7 +21,7 @@ from recorder.commands.clients.presets import (
 )
 from recorder.commands.clients.shim import read, shim
 from recorder.commands.serving.listening import listening
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 from recorder.proxy.app import Proxy
 from recorder.proxy.routing import recorded_upstreams
 from recorder.replay.egress_guard import RefusingProxy

@@ -4,10 +4,11 @@ Must not know: where recordings come from, and how answers are sent.
 
 Rules of this file:
 
-* Method, upstream, path and query must be the same. Then three rules, the strictest first: the body is the same; it is
-  the same except for noise; it is the only unused one at that position of a conversation. The last one is for agents
-  whose instructions are never the same twice: it is used only where the rules ask for it, and says what differs. The
-  matcher never guesses: if none applies, it is a miss, which names the nearest recording and the differences.
+* Method, upstream, path and query must be the same. Then four rules, the strictest first: the body is the same; it is
+  the same except for noise; it is the only unused one that is the same except for times and UUIDs in what the model
+  reads; it is the only unused one at that position of a conversation. The last two are for agents, whose instructions
+  are never the same twice: they are used only where the rules ask for them, and say what differs. The matcher never
+  guesses: if none applies, it is a miss, which names the nearest recording and the differences.
 * A request to an unknown host can be for any upstream: it is for the only one with a recording of that method, path and
   query. If there are several, path and headers decide, as in the proxy; else it is a miss.
 * Equal requests are answered in recorded order, each recorded answer once. Without `strict`, a client that runs again
@@ -30,13 +31,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from recorder.model.events import WEBSOCKET, CloseRecord, Recording, WebSocketTurn
 from recorder.replay.matching.by_id import Responses, Retrieval
-from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, History, MatchQuery
+from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, History, MatchQuery, Resembling
 from recorder.replay.matching.client_ids import pairs
 from recorder.replay.matching.fingerprint import MatchRequest, Once, Place, place, request_of, without_secrets
 from recorder.replay.matching.miss import Miss, RequestDifference, all_used, elsewhere, may_go_unanswered, unlike
@@ -169,7 +171,7 @@ class Matcher:
             places.setdefault(candidate.place, []).append(candidate)
         self._groups = {place: Group(candidates) for place, candidates in places.items()}
         self._unused = {candidate.number: candidate for candidate in self._all}
-        self._at_positions: dict[bytes | None, Candidate] = {}  # given there, by the shape that was asked
+        self._resembled: dict[bytes | None, Candidate] = {}  # given where only one was left, by the key that was asked
         self._seen: deque[Seen] = deque(maxlen=SEEN_LIMIT)
 
     def match(self, request: MatchRequest) -> Match | Miss:
@@ -280,7 +282,7 @@ class Matcher:
             return found
         if query is None:
             return elsewhere(request, at, self._groups)
-        return unlike(query, self._unused, len(self._unused_at_position(query)))
+        return unlike(query, self._unused, self._rules.until)
 
     def _place(self, request: MatchRequest) -> Place:
         at = place(request, self._rules)
@@ -308,7 +310,8 @@ class Matcher:
                 return _match(query, candidate, how)
             used = used or (how, queue)
         if used is None:
-            return self._at_position(query)
+            resembling = map(partial(self._only_one, query), query.resembling(self._rules.until))
+            return next(filter(None, resembling), None)
         how, queue = used
         if query.place.method in ("GET", "HEAD"):
             return _match(query, queue.members[-1], how)
@@ -328,26 +331,22 @@ class Matcher:
     def _take(self, candidate: Candidate) -> bool:
         return self._unused.pop(candidate.number, None) is not None
 
-    def _at_position(self, query: MatchQuery) -> Match | None:
+    def _only_one(self, query: MatchQuery, resembling: Resembling) -> Match | None:
         """Match the only one that can be meant: of the unused ones, or when all are used, the one that was it then.
 
         Of several, each other one had been used when it was given, as what is equal to something else.
         """
-        shape, members = query.widest.shape, query.at_position(self._rules.until)
-        unused = self._unused_at_position(query)
+        how, key, members = resembling
+        unused = resembling.unused(self._unused)
         candidate: Candidate | None = None
         if len(unused) == 1 and self._take(unused[0]):
-            candidate = self._at_positions[shape] = unused[0]
+            candidate = self._resembled[key] = unused[0]
         elif not unused and not self._strict:
-            candidate = members[0] if len(members) == 1 else self._at_positions.get(shape)
+            candidate = members[0] if len(members) == 1 else self._resembled.get(key)
         if candidate is None:
             return None
-        found = _match(query, candidate, "position")
+        found = _match(query, candidate, how)
         return msgspec.structs.replace(found, differing=query.differing(candidate))
-
-    def _unused_at_position(self, query: MatchQuery) -> list[Candidate]:
-        """Return the unused exchanges at the same position of a conversation."""
-        return [candidate for candidate in query.at_position(self._rules.until) if candidate.number in self._unused]
 
 
 def server_close(connection: Recording) -> CloseRecord | None:

@@ -12,7 +12,7 @@ leads to no recording stays as it is: then the ids are compared.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from recorder.replay.matching.fingerprint import (
     without_secrets,
 )
 from recorder.replay.matching.noise import Rules
-from recorder.replay.matching.rules import How
+from recorder.replay.matching.rules import RUNGS, How
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.logical_request import LogicalRequests, links_in
 from recorder.wire.turns import as_sse, is_turn
@@ -118,7 +118,7 @@ class Candidate:
     def digests(self) -> LogicalDigests:
         """Return what is compared of the logical request before its values are."""
         whole = self.logical()
-        return LogicalDigests(whole.quiet, whole.shape, whole.outline)
+        return LogicalDigests(whole.quiet, whole.stamped, whole.shape, whole.outline)
 
     def compared(self, *, is_logical: bool) -> Fingerprint | LogicalDigests:
         return self.digests if is_logical else self.fingerprint
@@ -128,6 +128,7 @@ class LogicalDigests(NamedTuple):
     """The parts of a `Fingerprint` that are as small for a long conversation as for a short one, or nearly."""
 
     quiet: bytes
+    stamped: bytes | None
     shape: bytes | None
     outline: Mapping[str, int]
 
@@ -167,6 +168,10 @@ class Group:
         return _queues(self.candidates, lambda candidate: candidate.compared(is_logical=self._is_logical).quiet)
 
     @Once
+    def stamped(self) -> QueuesByKey:
+        return _queues(self.candidates, lambda candidate: candidate.compared(is_logical=self._is_logical).stamped)
+
+    @Once
     def shapes(self) -> QueuesByKey:
         return _queues(self.candidates, lambda candidate: candidate.compared(is_logical=self._is_logical).shape)
 
@@ -193,6 +198,23 @@ class Group:
         for candidate in self.candidates:
             found |= candidate.fingerprint.directories
         return found
+
+
+class Resembling(NamedTuple):
+    """The candidates, used or not, that resemble a request on a rung where only one can be meant."""
+
+    how: How
+    key: bytes | None  # that they share with the request
+    members: Sequence[Candidate]
+
+    @classmethod
+    def of(cls, how: How, key: bytes | None, queues: QueuesByKey) -> Resembling:
+        queue = queues.get(key) if key is not None else None
+        return cls(how, key, queue.members if queue else ())
+
+    def unused(self, unused: Container[int]) -> Sequence[Candidate]:
+        """Return those that no request has used."""
+        return [candidate for candidate in self.members if candidate.number in unused]
 
 
 class MatchQuery:
@@ -266,8 +288,11 @@ class MatchQuery:
         if self.is_logical and self.alike is not None:
             yield "noise", self.alike.quiet.get(self.widest.quiet)
 
-    def at_position(self, until: How) -> Sequence[Candidate]:
-        """Return the candidates at the same position of a conversation, used or not."""
-        shape = self.widest.shape if until == "position" else None
-        queue = self.alike.shapes.get(shape) if shape is not None and self.alike is not None else None
-        return queue.members if queue else ()
+    def resembling(self, until: How) -> Iterator[Resembling]:
+        """Yield the candidates that are not the same, rung by rung."""
+        allowed = RUNGS.index(until)
+        if self.alike is None or allowed < RUNGS.index("stamps"):
+            return
+        yield Resembling.of("stamps", self.widest.stamped, self.alike.stamped)
+        if allowed >= RUNGS.index("position"):
+            yield Resembling.of("position", self.widest.shape, self.alike.shapes)

@@ -1,8 +1,9 @@
-"""Fingerprints of requests, by which two are the same: where they go, and their bodies at three depths.
+"""Fingerprints of requests, by which two are the same: where they go, and their bodies at four depths.
 
 `exact` is the body as JSON means it: order of keys, whitespace and escapes do not count, nor `1.0` for `1`; a body that
-is not JSON is its bytes. `quiet` is that without noise. `shape` is what is left where even the words of the
-instructions may differ: the parameters, the roles of the messages, the last text, the answered calls.
+is not JSON is its bytes. `quiet` is that without noise. `stamped` is that without the times and UUIDs in what the model
+reads. `shape` is what is left where even the words of the instructions may differ: the parameters, the roles of the
+messages, the last text, the answered calls.
 
 Pure, and never raises: what cannot be read is compared as bytes.
 """
@@ -19,7 +20,7 @@ from zlib import crc32
 import msgspec
 
 from recorder.model.events import WEBSOCKET, Header, Recording, header
-from recorder.replay.matching.noise import QuietBody, Rules
+from recorder.replay.matching.noise import TEXT_LIMIT, QuietBody, Rules
 from recorder.wire.dialects import by_path
 from recorder.wire.dialects.canonical import canonical
 from recorder.wire.dialects.json_values import Object, array, decoded_or_none, object_, too_deep
@@ -161,11 +162,25 @@ class Fingerprint:
         return self._parts[2]
 
     @Once
+    def stamped(self) -> bytes | None:
+        """Return a value that is the same for conversations that differ only in times and UUIDs; `None` for requests of
+        no conversation."""
+        return self._resemblances[0]
+
+    @Once
     def shape(self) -> bytes | None:
         """Return a value that is the same at the same position of conversations; `None` for requests of no
         conversation."""
+        return self._resemblances[1]
+
+    @Once
+    def _resemblances(self) -> tuple[bytes | None, bytes | None]:
         value = self.value()
-        return None if value is NO_JSON else _shape(self.request, object_(value))
+        if value is NO_JSON:
+            return None, None
+        body = without_stamps(object_(value))
+        shape = _shape(self.request, body)
+        return (None if shape is None else sha256(canonical(body)).digest()), shape
 
     @Once
     def client_ids(self) -> Mapping[str, int]:
@@ -239,6 +254,30 @@ _CONVERSATIONS = ("input", "messages", "contents")
 SPOKEN = frozenset({*_CONVERSATIONS, "instructions", "system", "systemInstruction", "system_instruction", "tools"})
 """The members of a request that the model reads; the others are parameters."""
 _WRAPPER = "request"  # of the Gemini CLI
+
+_TIME = r"(?<![\d-])\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)?(?![\d:])"
+"""A time of RFC 3339, with or without its zone, to a second at least: a date alone may be what is asked about."""
+
+_UUID = r"(?<![0-9A-Fa-f-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f-])"
+
+_STAMP = re.compile(f"{_TIME}|{_UUID}")
+"""What is made again in each run, whoever writes it."""
+
+
+def without_stamps(body: Object) -> Object:
+    """Return a body with the same text in place of each time and each UUID in what the model reads."""
+    found = {name: _hushed(member) if name in SPOKEN else member for name, member in body.items()}
+    if isinstance(body.get(_WRAPPER), dict):
+        found[_WRAPPER] = without_stamps(body[_WRAPPER])
+    return found
+
+
+def _hushed(value: Any) -> Any:
+    if isinstance(value, str):
+        return _STAMP.sub("<stamp>", value) if "-" in value and len(value) <= TEXT_LIMIT else value
+    if isinstance(value, dict):
+        return {name: _hushed(member) for name, member in value.items()}
+    return [_hushed(each) for each in value] if isinstance(value, list) else value
 
 
 def _shape(request: MatchRequest, body: Object) -> bytes | None:

@@ -18,6 +18,7 @@ from recorder.model.events import Recording
 from recorder.model.text import counted, limited, shared_length
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
 from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, MatchRequest, Place, json_value
+from recorder.replay.matching.rules import How
 from recorder.wire.dialects.canonical import canonical
 from recorder.wire.dialects.json_values import as_json
 from recorder.wire.grouping.probes import is_optional
@@ -164,15 +165,30 @@ def all_used(query: MatchQuery, queue: CandidateQueue) -> Miss:
     return Miss(query.own.request, queue.members[-1].original, [], message)
 
 
-def unlike(query: MatchQuery, unused: Container[int], alike: int) -> Miss:
-    """Return the miss of a request that nothing equals; `alike` is the number of unused ones at its position of a
-    conversation."""
+_RESEMBLING: Mapping[How, str] = {
+    "stamps": "differ in times and UUIDs only",
+    "position": "are at the same position of a conversation",
+}
+
+
+def unlike(query: MatchQuery, unused: Container[int], until: How) -> Miss:
+    """Return the miss of a request that nothing equals, down to the rung `until`."""
     nearest, parting = _nearest(query, unused)
     lines = [f"Nothing recorded answers {query.place}: of {len(query.group.candidates)} there, none is equal."]
-    if alike > 1:
-        lines.append(f"{alike} of them are at the same position of a conversation: which is meant is unclear.")
+    for resembling in query.resembling(until):
+        count = len(resembling.unused(unused))
+        if count > 1:
+            lines.append(f"{count} of them {_RESEMBLING[resembling.how]}: which is meant is unclear.")
+            break
+    if until == "noise" and _differs_in_stamps(query, unused):
+        lines.append('One differs in times and UUIDs only: until = "stamps" in [match] would let it answer.')
     lines.append(f"The nearest is {_named(nearest, unused)}. It differs in {_counted(parting)}:")
     return Miss(query.own.request, nearest.original, parting, _listed(lines, [*map(str, parting)], "more"))
+
+
+def _differs_in_stamps(query: MatchQuery, unused: Container[int]) -> bool:
+    """Return whether one rung more would have answered a request."""
+    return any(len(resembling.unused(unused)) == 1 for resembling in query.resembling("stamps"))
 
 
 def elsewhere(request: MatchRequest, at: Place, groups: Mapping[Place, Group]) -> Miss:

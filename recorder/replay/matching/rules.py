@@ -17,9 +17,9 @@ from recorder.wire.dialects.anthropic.conversation import BILLING
 from recorder.wire.redaction.bodies import words_of
 
 Kind = Literal["fields", "references", "texts", "ids", "directories", "handles", "headers", "parameters"]
-How = Literal["exact", "noise", "position"]
+How = Literal["exact", "noise", "stamps", "position"]
 
-RUNGS: tuple[How, ...] = ("exact", "noise", "position")
+RUNGS: tuple[How, ...] = ("exact", "noise", "stamps", "position")
 """How a request may be matched, the surest way first."""
 
 

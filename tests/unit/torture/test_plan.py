@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
-from recorder.model.events import Exchange
-from recorder.model.recording import Recording
+from recorder.model.events import Exchange, Recording
 from recorder.torture.faulty import with_faults
 from recorder.torture.plan import plan
 from recorder.wire.dialects import by_name

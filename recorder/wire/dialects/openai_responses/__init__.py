@@ -8,6 +8,7 @@ The live API nests its errors (`{"type": "error", "error": {…}}`), and sends `
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 

@@ -22,6 +22,7 @@ from tests.support.corpus import CORPUS, needs_corpus
 from tests.support.recordings import ask, event, get, record, stream
 from tests.support.tables import table
 
+AN_ID = "01a20550-59f6-4491-b3cf-ad21b33fcf0c"
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=20)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
@@ -184,6 +185,69 @@ class TestNoise:
         assert [each.path for each in miss.differences] == [place]
         assert f"  {place}: recorded " in miss.message
         assert matched(at_position(recordings), changed).differing == (place.partition(".")[0],)
+
+
+NOON, LATER = "2026-11-26T20:29:03.707+00:00", "2026-11-27T08:00:00Z"
+HOME, ELSEWHERE = (f"/root/.copilot/session-state/{id}/x" for id in ("b7ec4433-36d9-4951-b01a-a59f4c60b60a", AN_ID))
+
+
+class TestStamps:
+    STAMPS = Rules(until="stamps")
+
+    @table(
+        ("one", "other"),
+        [
+            (
+                f"<current_datetime>{NOON}</current_datetime>\n\nGo.",
+                f"<current_datetime>{LATER}</current_datetime>\n\nGo.",
+            ),
+            ("It is 2026-11-26 20:29:03.", "It is 2026-11-27 08:00:00."),
+            (f"Files are in {HOME}.", f"Files are in {ELSEWHERE}."),
+        ],
+    )
+    @table("of", [says, lambda text: says("go", instructions=text), lambda text: says("go", tools=[{"name": text}])])
+    def test_the_only_one_that_differs_in_times_and_uuids_answers(
+        self, of: Callable[[str], dict[str, Any]], one: str, other: str
+    ) -> None:
+        recordings = [record(ask(of(one)))]
+        found = matched(Matcher(recordings, self.STAMPS), ask(of(other)))
+        assert (found.how, len(found.differing)) == ("stamps", 1)
+        assert "1 place" in missed(Matcher(recordings), ask(of(other))).message
+
+    @table(
+        ("one", "other"),
+        [
+            ("What happened on 2024-01-01?", "What happened on 2024-01-02?"),
+            ("At 20:29:03.", "At 08:00:00."),
+            (f"It is {NOON}. Go.", f"It is {LATER}. Stop."),
+            ("commit 0123456789abcdef0123456789abcdef", "commit fedcba9876543210fedcba9876543210"),
+        ],
+    )
+    def test_a_date_a_time_of_day_and_other_words_are_what_is_asked(self, one: str, other: str) -> None:
+        missed(Matcher([record(ask(says(one)))], self.STAMPS), ask(says(other)))
+
+    def test_a_parameter_is_not_a_text(self) -> None:
+        recorded = record(ask(says("hi", conversation=HOME)))
+        missed(Matcher([recorded], self.STAMPS), ask(says("hi", conversation=ELSEWHERE)))
+
+    def test_two_that_differ_so_are_not_chosen_from(self) -> None:
+        recordings = [record(ask(says(f"It is {time}."))) for time in (NOON, LATER)]
+        matcher = Matcher(recordings, self.STAMPS)
+        asked = ask(says("It is 2026-11-28T00:00:00Z."))
+        assert "2 of them differ in times and UUIDs only" in missed(matcher, asked).message
+        matched(matcher, ask(says(f"It is {LATER}.")))
+        assert matched(matcher, asked).recorded is recordings[0]
+
+    def test_without_strictness_it_answers_again(self) -> None:
+        matcher = Matcher([record(ask(says(f"It is {NOON}.")))], self.STAMPS, strict=False)
+        assert [matched(matcher, ask(says(f"It is {time}."))).how for time in (LATER, NOON, LATER)] == [
+            *("stamps", "exact", "stamps")
+        ]
+
+    def test_a_miss_for_want_of_the_rung_says_how_it_is_allowed(self) -> None:
+        recordings = [record(ask(says(f"It is {NOON}.")))]
+        assert 'until = "stamps"' in missed(Matcher(recordings), ask(says(f"It is {LATER}."))).message
+        assert 'until = "stamps"' not in missed(Matcher(recordings), ask(says("It is late."))).message
 
 
 class TestPosition:

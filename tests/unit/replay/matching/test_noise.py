@@ -328,7 +328,7 @@ def test_a_table_adds_rules_and_takes_some_away() -> None:
         ({"directories": ["cwd=.+"]}, r"directories: .* needs one group \( \) around the directory"),
         ({"handles": ["job .+"]}, r"handles: .* needs one group \( \) around the handle"),
         ({"without": ["nothing"]}, "there is no rule 'nothing'; the rules are "),
-        ({"until": "guess"}, "until must be one of exact, noise, position, not 'guess'"),
+        ({"until": "guess"}, "until must be one of exact, noise, stamps, position, not 'guess'"),
         ({"until": 1}, "until must be one of"),
     ],
 )
