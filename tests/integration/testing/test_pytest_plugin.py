@@ -375,7 +375,7 @@ WRONG_MARKERS = [
     ("allow_network='no'", "allow_network='no' of the recorder marker is neither True nor False"),
     ("match='all'", "match='all' of the recorder marker is no [match] table"),
     ("match={'field': []}", "The recorder marker: [match] has no setting 'field': it has fields, references"),
-    ("match={'until': 'never'}", "The recorder marker: [match] until must be one of exact, noise, position"),
+    ("match={'until': 'never'}", "The recorder marker: [match] until must be one of exact, noise, stamps, position"),
 ]
 
 
