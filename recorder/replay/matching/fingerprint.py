@@ -244,14 +244,20 @@ def _outlined(value: Any) -> Iterator[tuple[str, bytes]]:
 _BOUNDARY = re.compile(r"multipart/.*?;\s*boundary=\"?([^\s\";]{8,70})", re.IGNORECASE)
 
 
+def boundary_of(request: MatchRequest) -> bytes | None:
+    """Return what separates the parts of a form."""
+    match = _BOUNDARY.match(header(request.headers, "content-type"))
+    return match[1].encode("latin-1", "replace") if match else None
+
+
 def _without_boundary(request: MatchRequest) -> bytes:
     """Return a form without its boundary, which is drawn again for each."""
-    match = _BOUNDARY.match(header(request.headers, "content-type"))
-    return request.body.replace(match[1].encode("latin-1", "replace"), b"boundary") if match else request.body
+    boundary = boundary_of(request)
+    return request.body if boundary is None else request.body.replace(boundary, b"boundary")
 
 
-_CONVERSATIONS = ("input", "messages", "contents")
-SPOKEN = frozenset({*_CONVERSATIONS, "instructions", "system", "systemInstruction", "system_instruction", "tools"})
+CONVERSATIONS = ("input", "messages", "contents")
+SPOKEN = frozenset({*CONVERSATIONS, "instructions", "system", "systemInstruction", "system_instruction", "tools"})
 """The members of a request that the model reads; the others are parameters."""
 _WRAPPER = "request"  # of the Gemini CLI
 
@@ -282,7 +288,7 @@ def _hushed(value: Any) -> Any:
 
 def _shape(request: MatchRequest, body: Object) -> bytes | None:
     inner = object_(body.get(_WRAPPER)) or body
-    spoken = next((inner[name] for name in _CONVERSATIONS if name in inner), None)
+    spoken = next((inner[name] for name in CONVERSATIONS if name in inner), None)
     if spoken is None or len(array(spoken)) > OUTLINE_LIMIT:
         return None
     path = request.target.partition("?")[0]

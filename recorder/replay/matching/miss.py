@@ -8,7 +8,10 @@ The differences of two JSON values are paths, and the values on each side. Value
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
+from email import message_from_bytes
+from hashlib import sha256
 from itertools import islice
 from typing import Any
 
@@ -17,7 +20,15 @@ import msgspec
 from recorder.model.events import Recording
 from recorder.model.text import counted, limited, shared_length
 from recorder.replay.matching.candidates import Candidate, CandidateQueue, Group, MatchQuery
-from recorder.replay.matching.fingerprint import NO_JSON, Fingerprint, MatchRequest, Place, json_value
+from recorder.replay.matching.fingerprint import (
+    CONVERSATIONS,
+    NO_JSON,
+    Fingerprint,
+    MatchRequest,
+    Place,
+    boundary_of,
+    json_value,
+)
 from recorder.replay.matching.rules import How
 from recorder.wire.dialects.canonical import canonical
 from recorder.wire.dialects.json_values import as_json
@@ -31,6 +42,12 @@ BEFORE = 30
 
 MEMBERS_LIMIT = 100_000
 """Members of one object or array that are looked at, one after another."""
+
+PARTS_LIMIT = 1000
+"""Parts of a form that are compared: uploads have a handful."""
+
+HEAD_LIMIT = 8192
+"""Bytes of the headers of a part: a name and a type."""
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
@@ -123,6 +140,8 @@ NEAREST_BYTES = 32 * 2**20
 COUNT_LIMIT = 1000
 """Differences that are counted."""
 
+_OF_MESSAGES = tuple(f"{name}[" for name in CONVERSATIONS)
+
 LISTED = 12
 """Differences, or places, that a message lists."""
 
@@ -207,14 +226,22 @@ def _parting(recorded: Place, requested: Place) -> list[RequestDifference]:
 
 
 def _nearest(query: MatchQuery, unused: Container[int]) -> tuple[Candidate, list[RequestDifference]]:
-    """Find the exchange with the fewest differences, by checksums of the parts; counted where those are the fewest."""
-    requested, value = query.widest, query.widest.value()
+    """Find the exchange with the fewest differences, by checksums of the parts; counted where those are the fewest.
 
-    def distance(candidate: Candidate) -> tuple[int, bool, int]:
+    One that waits for its request is nearer than one that has had it, whatever differs; then one with as many messages.
+    """
+    requested, value = query.widest, query.widest.value()
+    count = _messages(requested.outline)
+
+    def kind(candidate: Candidate) -> tuple[bool, bool]:
+        return candidate.number not in unused, _messages(query.outline(candidate)) != count
+
+    def distance(candidate: Candidate) -> tuple[tuple[bool, bool], int, int]:
         parts = len(query.outline(candidate).items() ^ requested.outline.items())
-        return parts, candidate.number not in unused, candidate.number
+        return kind(candidate), parts, candidate.number
 
     first, *others = sorted(query.near, key=distance)[:NEAREST_LIMIT]
+    others = [candidate for candidate in others if kind(candidate) == kind(first)]
     best = first, _compared(query.recorded(first), value, requested.request, COUNT_LIMIT)
     budget = NEAREST_BYTES
     for candidate in others:
@@ -226,6 +253,11 @@ def _nearest(query: MatchQuery, unused: Container[int]) -> tuple[Candidate, list
     return best
 
 
+def _messages(outline: Mapping[str, int]) -> int:
+    """Return the number of messages of a request."""
+    return sum(path.startswith(_OF_MESSAGES) for path in outline)
+
+
 def _count(found: Sequence[RequestDifference]) -> int:
     """Count the differences: where nothing can be compared, the whole is more than any part."""
     return COUNT_LIMIT if any(each.path == "" for each in found) else len(found)
@@ -235,11 +267,41 @@ def _compared(recorded: Fingerprint, value: Any, requested: MatchRequest, limit:
     """Return the differences but for noise; if only noise differs, the noise."""
     theirs = recorded.value()
     if theirs is NO_JSON or value is NO_JSON:
+        fields, asked = _fields(recorded.request), _fields(requested)
+        if fields and asked and (found := differences(fields, asked, limit)):
+            return found
         recorded_bytes, requested_bytes = (f"{len(each.body)} bytes" for each in (recorded.request, requested))
         return [RequestDifference("", recorded_bytes, requested_bytes)]
     ours, mine = json_value(recorded.request.body), json_value(requested.body)
     found = differences(theirs, value, limit) or differences(ours, mine, limit)
     return found or differences(canonical(ours).decode(), canonical(mine).decode(), limit)  # Python takes 1 for true
+
+
+def _fields(request: MatchRequest) -> Mapping[str, Any]:
+    """Return the parts of a form, by their names, with a number behind one that comes again; nothing, if it is none."""
+    boundary = boundary_of(request)
+    if boundary is None:
+        return {}
+    found: dict[str, Any] = {}
+    counts = Counter[str]()
+    for part in request.body.split(b"--" + boundary, PARTS_LIMIT + 1)[1:-1]:
+        head, _, content = part.partition(b"\r\n\r\n")
+        about = message_from_bytes(head[:HEAD_LIMIT].lstrip())
+        name = str(about.get_param("name", "", "content-disposition"))
+        field = {"filename": about.get_filename(), "type": about.get("content-type"), "content": _content(content)}
+        number = counts[name]
+        counts[name] += 1
+        found[f"{name}[{number}]" if number else name] = {key: each for key, each in field.items() if each is not None}
+    return found
+
+
+def _content(part: bytes) -> str:
+    """Return what a part of a form has as it is shown: a text, or the size and the digest of a file."""
+    content = part.removesuffix(b"\r\n")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return f"{len(content)} bytes, SHA-256 {sha256(content).hexdigest()[:12]}"
 
 
 def _named(candidate: Candidate, unused: Container[int]) -> str:

@@ -68,6 +68,18 @@ def tool_output(words: str) -> dict[str, Any]:
     return {"model": "m", "input": [{"role": "user", "content": "hi"}, call, result]}
 
 
+def form(model: str, sound: bytes, boundary: str = "a1b2c3d4e5") -> MatchRequest:
+    """An upload as the SDK of OpenAI sends one."""
+    fields = (
+        b'Content-Disposition: form-data; name="model"\r\n\r\n' + model.encode(),
+        b'Content-Disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\n' + sound,
+    )
+    mark = b"--" + boundary.encode()
+    body = b"".join([*(mark + b"\r\n" + field + b"\r\n" for field in fields), mark, b"--\r\n"])
+    headers = [("Content-Type", f"multipart/form-data; boundary={boundary}")]
+    return ask(body, "/v1/audio/transcriptions", headers=headers)
+
+
 def shuffled(value: Any, order: random.Random) -> Any:
     if isinstance(value, dict):
         return {name: shuffled(value[name], order) for name in order.sample(list(value), len(value))}
@@ -435,6 +447,40 @@ class TestMiss:
     def test_the_nearest_is_found_among_many(self) -> None:
         recordings = [record(ask(says("", input=[number, number + 1]))) for number in range(0, 100, 2)]
         assert missed(Matcher(recordings), ask(says("", input=[80, -1]))).nearest is recordings[40]
+
+    def test_one_that_waits_for_its_request_is_nearer_than_one_that_was_asked_for(self) -> None:
+        first = says("go", session="s")
+        call = {"type": "function_call", "name": "look", "arguments": "{}"}
+        second = {**first, "input": [*first["input"], call, {"type": "function_call_output", "output": "ok"}]}
+        recordings = [record(ask(first), name="first"), record(ask(second), name="second")]
+        matcher = Matcher(recordings)
+        matched(matcher, ask(first))
+        failed = {"type": "function_call_output", "output": "Traceback"}
+        miss = missed(matcher, ask({**second, "input": [*second["input"][:1], {**call, "name": "see"}, failed]}))
+        assert miss.nearest is recordings[1]
+        assert [each.path for each in miss.differences] == ["input[1].name", "input[2].output"]
+
+    def test_one_with_as_many_messages_is_nearer_than_one_with_more(self) -> None:
+        def said(*texts: str) -> MatchRequest:
+            return ask({"model": "m", "input": [{"role": "user", "content": text} for text in texts]})
+
+        recordings = [record(said("a", "b", "c")), record(said("x", "y"))]
+        assert missed(Matcher(recordings), said("a", "b")).nearest is recordings[1]
+
+    @table(
+        ("recorded", "asked", "said"),
+        [
+            (b"sound", b"noise", 'file.content: recorded "sound", asked "noise"'),
+            (b"\xff\x00", b"\xff\x01", 'file.content: recorded "2 bytes, SHA-256 '),
+        ],
+    )
+    def test_of_a_form_the_part_that_differs_is_named(self, recorded: bytes, asked: bytes, said: str) -> None:
+        recordings = [record(form("whisper-1", recorded))]
+        miss = missed(Matcher(recordings), form("whisper-1", asked, "f6a7b8c9d0"))
+        assert [each.path for each in miss.differences] == ["file.content"]
+        assert said in miss.message
+        changed = missed(Matcher(recordings), form("whisper-2", recorded, "f6a7b8c9d0"))
+        assert '\n  model.content: recorded "whisper-1", asked "whisper-2"' in changed.message
 
     def test_long_texts_are_shown_where_they_part(self) -> None:
         [found] = missed(Matcher([record(ask(says("x" * 9_000 + "one")))]), ask(says("x" * 9_000 + "two"))).differences
