@@ -24,6 +24,7 @@ from recorder.replay.matching.noise import TEXT_LIMIT, QuietBody, Rules
 from recorder.wire.dialects import by_path
 from recorder.wire.dialects.canonical import canonical
 from recorder.wire.dialects.json_values import Object, array, decoded_or_none, object_, too_deep
+from recorder.wire.dialects.user_text import without_outer_elements
 from recorder.wire.redaction.headers import REDACTED
 from recorder.wire.turns import as_post, is_connection, is_turn
 
@@ -298,7 +299,8 @@ def _shape(request: MatchRequest, body: Object) -> bytes | None:
     parameters = {name: value for name, value in {**body, **inner}.items() if name not in (*SPOKEN, _WRAPPER)}
     roles = [_role(each) for each in array(spoken)]
     answered = [result.call_id or result.name for result in facts.results]
-    return sha256(canonical([parameters, roles, facts.text, answered])).digest()
+    words = None if facts.text is None else without_outer_elements(facts.text)
+    return sha256(canonical([parameters, roles, words, answered])).digest()
 
 
 def _role(spoken: Any) -> list[Any]:

@@ -29,6 +29,9 @@ _BEHIND = re.compile(
 )
 """How the rules begin that aider sets behind a prompt."""
 
+OUTER_LIMIT = 8  # elements on each side of a text that are left out: clients write one or two
+
+_CLOSING_TAG = re.compile(r"</([A-Za-z_][\w.:-]*)>")
 _OPENING_TAG = re.compile(r"<([A-Za-z_][\w.:-]*)(?:\s[^<>]*)?>")
 
 
@@ -58,6 +61,41 @@ def own_words(content: str) -> str:
     own = "".join([*pieces, content[at:]]).strip() if at else content
     found = _BEHIND.search(own)
     return own[: found.start()] if found else own
+
+
+def without_outer_elements(text: str) -> str:
+    """Return a text without the elements on lines of their own at its beginning and its end, if other words are left.
+
+    Any name counts: clients that are not known here write `<environment_details>` or `<current_datetime>` there. So it
+    may be a person's own `<article>`, and this is for comparisons that say what they leave out.
+    """
+    for _ in range(OUTER_LIMIT):
+        inner = _without_last(_without_first(text))
+        if inner == text or not inner.strip():
+            break
+        text = inner
+    return text
+
+
+def _without_first(text: str) -> str:
+    start = len(text) - len(text.lstrip())
+    opening = _OPENING_TAG.match(text, start)
+    if opening is None:
+        return text
+    closing = f"</{opening[1]}>"
+    end = text.find(closing, opening.end())
+    rest = text[end + len(closing) :].lstrip(" \t\r")
+    return rest if end >= 0 and rest.startswith("\n") else text
+
+
+def _without_last(text: str) -> str:
+    text = text.rstrip()
+    closing = _CLOSING_TAG.fullmatch(text, max(text.rfind("</"), 0))
+    if closing is None:
+        return text
+    own_line = re.compile(rf"\n[ \t]*(?=<{re.escape(closing[1])}(?:\s[^<>]*)?>)")
+    opening = max((match.start() for match in own_line.finditer(text)), default=-1)
+    return text[:opening] if opening >= 0 else text
 
 
 def last_words(messages: Sequence[Sequence[str]], last: int) -> tuple[str | None, bool]:

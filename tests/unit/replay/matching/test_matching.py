@@ -317,6 +317,33 @@ class TestPosition:
 
         missed(at_position([record(ask(turn("call_1", "a")))]), ask(turn("call_2", "b")))
 
+    @table(
+        ("recorded", "asked"),
+        [
+            ("Go.\n\n<details>\nOpen: a.py\n</details>", "Go.\n\n<details>\nOpen: b.py\n</details>"),
+            ("<now>9:00</now>\n\n<tabs>1</tabs>\nGo.", "<now>9:05</now>\n\n<tabs>2</tabs>\nGo."),
+            ("Go.\n<context kind='a'>x</context>\n", "Go."),
+        ],
+    )
+    def test_elements_around_the_last_text_may_differ(self, recorded: str, asked: str) -> None:
+        found = matched(at_position([record(ask(says(recorded)))]), ask(says(asked)))
+        assert found.how == "position"
+        missed(Matcher([record(ask(says(recorded)))]), ask(says(asked)))
+
+    @table(
+        ("recorded", "asked"),
+        [
+            ("<article>one</article>", "<article>two</article>"),
+            ("Read <b>this</b>", "Read <b>that</b>"),
+            ("<b>This</b> one", "<b>That</b> one"),
+            ("<now>9:00</now>\n\nGo.", "<now>9:00</now>\n\nStop."),
+            ("Go.\n\n<unclosed>one", "Go.\n\n<unclosed>two"),
+            ("<a>1</a>\n<b>2</b>", "<a>1</a>\n<b>3</b>"),
+        ],
+    )
+    def test_elements_that_are_or_stand_in_the_text_are_the_question(self, recorded: str, asked: str) -> None:
+        missed(at_position([record(ask(says(recorded)))]), ask(says(asked)))
+
     def test_two_at_the_same_position_are_not_chosen_from(self) -> None:
         recordings = [record(ask(says("hi", instructions=words))) for words in ("1", "2")]
         matcher = at_position(recordings)
