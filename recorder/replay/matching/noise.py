@@ -56,7 +56,7 @@ class Rules:
         self.rules = tuple(rules)
         self.redactor = redactor
         self.until: How = until
-        self._fields = [rule.what.split(".") for rule in self._of("fields")]
+        self._fields = [(rule.what.split("."), frozenset(rule.hint.split())) for rule in self._of("fields")]
         self._references = [rule.what.split(".") for rule in self._of("references")]
         self._patterns = [(rule, re.compile(rule.what)) for rule in self.rules if rule.kind in IN_TEXTS]
 
@@ -70,7 +70,7 @@ class Rules:
 
     def is_field(self, name: str) -> bool:
         """Return whether a member of the body is noise."""
-        return [name] in self._fields
+        return ([name], frozenset[str]()) in self._fields
 
     def is_parameter(self, name: str) -> bool:
         """Return whether a query parameter of that name is noise, or a secret."""
@@ -81,8 +81,10 @@ class Rules:
 
         `others` are directories to look for too.
         """
-        for path in self._fields:
-            _remove(body, path)
+        members = frozenset(body) if isinstance(body, dict) else frozenset()
+        for path, beside in self._fields:
+            if beside <= members:
+                _remove(body, path)
         _number(body, self._references)
         texts = list(islice(_texts(body), TEXTS_LIMIT + 1))
         if len(texts) > TEXTS_LIMIT:

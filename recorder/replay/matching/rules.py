@@ -37,7 +37,7 @@ class Rule(msgspec.Struct, frozen=True):
       `handles` is what a tool returned for the model to hand back: noise likewise, and put into the answer in place of
       the recorded one (`recorder.replay.matching.client_ids`).
 
-    Rules with `hint` are tried only on texts that hold it.
+    Rules with `hint` are tried only on texts that hold it; those of `fields` only on bodies with these members.
     """
 
     kind: Kind
@@ -166,7 +166,7 @@ def _rules() -> Iterator[Rule]:
             yield Rule(kind, *row)
     for dialect in DIALECTS:
         for noise in dialect.request_noise:
-            yield Rule(noise.kind, noise.name, noise.what)
+            yield Rule(noise.kind, noise.name, noise.what, noise.beside)
 
 
 DEFAULT = tuple(_rules())

@@ -49,6 +49,7 @@ class RequestNoise(msgspec.Struct, frozen=True):
     name: str  # of the rule, which `[match] without` switches off
     what: str
     reason: str
+    beside: str = ""  # names of members that a body has too, of `fields`: the names of ids are those of others, too
 
 
 def paths(names: str, **places: Iterable[str]) -> tuple[str, ...]:

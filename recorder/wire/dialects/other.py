@@ -12,7 +12,7 @@ from typing import Any
 
 from recorder.model.facts import ResponseStarted, Usage, UsageReported
 from recorder.wire.dialects.decoder import Facts, JsonDecoder, failed
-from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
 from recorder.wire.dialects.json_values import Object, as_json, first_at, object_, places, text, whole
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.usage_report import COUNTS, ReportedCost, counts_at, details_at, token_count
@@ -89,6 +89,9 @@ _LAST = """
     RUN_FINISHED RUN_ERROR
 """
 
+_AG_UI = "threadId runId messages"  # of `RunAgentInput`
+_AI_SDK = "id messages trigger"  # of what `useChat` sends to the server of its app
+
 DIALECT = Dialect(
     name="other",
     routes=re.compile(""),
@@ -97,6 +100,18 @@ DIALECT = Dialect(
     terminal={ERROR: "failed"},
     last_types=frozenset(_LAST.split()),
     needs_terminal=False,
+    request_noise=(
+        RequestNoise("fields", "ag-ui-thread", "threadId", "of one run of an app", _AG_UI),
+        RequestNoise("fields", "ag-ui-run", "runId", "made anew for each request", _AG_UI),
+        RequestNoise("fields", "ag-ui-parent", "parentRunId", "names an earlier run", _AG_UI),
+        RequestNoise("fields", "ai-sdk-chat", "id", "of one run of an app", _AI_SDK),
+        RequestNoise("fields", "ai-sdk-message", "messageId", "names the message that is asked for again", _AI_SDK),
+        # of both
+        RequestNoise("references", "ui-message", "messages.*.id", "made anew for each message"),
+        RequestNoise("references", "ui-call", "messages.*.toolCalls.*.id", "joins a call and its result"),
+        RequestNoise("references", "ui-result", "messages.*.toolCallId", "names a call"),
+        RequestNoise("references", "ui-part", "messages.*.parts.*.toolCallId", "names a call"),
+    ),
     places=RequestPlaces(
         of_model=paths("""
             additional_messages message chat_history preamble documents texts query

@@ -40,6 +40,31 @@ def test_a_field_that_is_noise_leaves_no_trace_and_what_stands_beside_it_stays()
     assert quiet({"metadata": {**metadata, "topic": "t"}}) == {"metadata": {"topic": "t"}}
 
 
+def of_ag_ui(*ids: str) -> dict[str, Any]:
+    thread, run, message, call = ids
+    called = {"id": message, "role": "assistant", "toolCalls": [{"id": call, "function": {"name": "look"}}]}
+    told = {"id": f"{message}-2", "role": "tool", "toolCallId": call, "content": "ok"}
+    return {"threadId": thread, "runId": run, "messages": [called, told], "state": {}, "tools": []}
+
+
+def of_ai_sdk(*ids: str) -> dict[str, Any]:
+    chat, message, part, call = ids
+    parts = [{"type": "text", "text": "hi"}, {"type": "tool-look", "toolCallId": call, "output": "ok"}]
+    messages = [{"id": message, "role": "user", "parts": parts}, {"id": part, "role": "assistant", "parts": []}]
+    return {"id": chat, "messages": messages, "trigger": "submit-message"}
+
+
+@pytest.mark.parametrize("of", [of_ag_ui, of_ai_sdk])
+def test_what_an_app_calls_its_threads_runs_and_messages_is_noise(of: Callable[..., dict[str, Any]]) -> None:
+    assert quiet(of("t-1", "r-1", "m-1", "c-1")) == quiet(of("t-2", "r-2", "m-2", "c-2"))
+    assert quiet(of("t-1", "r-1", "m-1", "c-1")) != quiet(of("t-2", "r-2", "m-2", "m-2"))
+
+
+@table("body", [{"threadId": "1"}, {"runId": "1", "messages": []}, {"id": "1", "messages": []}])
+def test_the_same_names_elsewhere_are_not(body: dict[str, Any]) -> None:
+    assert quiet(body) == body
+
+
 @table(
     ("one", "other"),
     [
