@@ -23,7 +23,7 @@ from recorder.model.events import Recording
 from recorder.model.text import safe_text
 from recorder.proxy.http.messages import Request, Response, Transport, WholeUpload
 from recorder.proxy.routing import Origin
-from recorder.replay.matching import Match
+from recorder.replay.matching import Match, Seen
 from recorder.replay.pace import Waiting
 from recorder.replay.transport import ReplayTransport
 from recorder.wire.redaction.headers import redact_headers, redact_target
@@ -73,6 +73,10 @@ class ForkTransport:
     def unused(self) -> list[Recording]:
         """Return the recordings that no request used, in recorded order."""
         return self._replay.matcher.unused()
+
+    def seen(self) -> list[Seen]:
+        """Return the requests up to the first live one, and how each was answered."""
+        return self._replay.matcher.seen()
 
     async def aclose(self) -> None:
         await self._replay.aclose()

@@ -11,6 +11,7 @@ from sqlalchemy import URL
 
 from recorder.archive.opening import open_log
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
+from recorder.commands.serving.answering import resembled
 from recorder.commands.serving.forking import Fork
 from recorder.commands.terminal.output import echo
 from recorder.errors import NotFoundError, RecorderError
@@ -54,6 +55,8 @@ async def report(url: URL, ended: EndedCommand, cassette: Path | None, fork: For
             say(f"Requests: {ended.requests}. None is in the database, see above; `recorder db recover` looks again.")
             return ended.code or 1
         say(_summary(run, fork))
+        for line in resembled(fork.followed.seen()) if fork is not None else ():
+            say(line)
         if cassette is not None and not await write_cassette(log, run, cassette, ended.code):
             return ended.code or 1
     return ended.code

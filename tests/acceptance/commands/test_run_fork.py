@@ -98,6 +98,13 @@ def test_a_fork_asks_the_upstream_only_behind_its_last_exchange(forked: Forked, 
     assert after[2].body != before[2].body
 
 
+def test_a_fork_says_what_it_answered_by_position(parent: Path, upstream: str) -> None:
+    ran = fork(parent, upstream, 1, 'one", "instructions": "Be brief.')
+    assert "1 exchange, of which 1 replayed from parent and 0 live" in ran.err
+    said = "1 request was answered by its position, although this differs from the recording: instructions.\n"
+    assert said in ran.err
+
+
 def test_a_fork_names_its_parent(forked: Forked, tmp_path: Path) -> None:
     db = forked.db
     named = {each["name"]: each for each in json.loads(command(db, "sessions", "--json").out)}
