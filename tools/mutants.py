@@ -633,6 +633,13 @@ MUTANTS: list[Mutant] = [
         "tests/unit/replay/matching/test_noise.py::test_rules_of_the_user_see_the_text_as_it_was_sent",
     ),
     Mutant(
+        "D17: a test is answered by the position of its request",
+        "recorder/replay/matching/noise.py",
+        'until: How = "noise", redactor',
+        'until: How = "position", redactor',
+        "tests/unit/replay/matching/test_matching.py::TestNoise::test_what_differs_beyond_noise_is_a_miss_that_names_the_place",
+    ),
+    Mutant(
         "idle: a connection to an upstream is kept for an hour",
         "recorder/proxy/upstream.py",
         "IDLE_S = 15.0",
