@@ -57,7 +57,7 @@ REQUESTS = "/_recorder/requests"
 @flag(
     "--strict",
     help="Use each recording once, and only for a request that is the same but for noise. Without it they are used "
-    "again, and a request that differs may be answered by its position.",
+    "again, and a request may be answered although times and UUIDs in it differ, or by its position.",
 )
 @click.option(
     "--otherwise",
