@@ -111,6 +111,8 @@ DIALECT = Dialect(
         RequestNoise("references", "ui-call", "messages.*.toolCalls.*.id", "joins a call and its result"),
         RequestNoise("references", "ui-result", "messages.*.toolCallId", "names a call"),
         RequestNoise("references", "ui-part", "messages.*.parts.*.toolCallId", "names a call"),
+        # of Bedrock's Converse
+        RequestNoise("references", "converse-call", "messages.*.content.*.*.toolUseId", "joins a call and its result"),
     ),
     places=RequestPlaces(
         of_model=paths("""

@@ -164,9 +164,10 @@ time | chunk>createTime | when a response was made
     ),
     request_noise=(
         RequestNoise("parameters", "key", "key", "a key of the Gemini API"),
-        # of a `functionCall`, a `functionResponse`, and a tool of Google's; the Gemini CLI wraps the request
+        # of a `functionCall`, a `functionResponse`, and a tool of Google's
         RequestNoise("references", "gemini-call", "contents.*.parts.*.*.id", "joins a call and its result"),
-        RequestNoise("references", "gemini-cli-call", "request.contents.*.parts.*.*.id", "joins a call and its result"),
+        # the Gemini CLI and a count of tokens wrap the request
+        RequestNoise("references", "gemini-wrapped-call", "*.contents.*.parts.*.*.id", "joins a call and its result"),
     ),
     profiles=("gemini",),
     own_rules=frozenset({"HT002", "ST006", "ST009"}),

@@ -192,7 +192,19 @@ def of_gemini_cli(calls: Sequence[str], results: Sequence[str]) -> dict[str, Any
     return {"request": of_gemini(calls, results)}
 
 
-@pytest.mark.parametrize("of", [of_responses, of_chat, of_messages, of_gemini, of_gemini_cli])
+def of_gemini_count(calls: Sequence[str], results: Sequence[str]) -> dict[str, Any]:
+    return {"generateContentRequest": of_gemini(calls, results)}
+
+
+def of_converse(calls: Sequence[str], results: Sequence[str]) -> dict[str, Any]:
+    called = [{"toolUse": {"toolUseId": id, "name": "look"}} for id in calls]
+    told = [{"toolResult": {"toolUseId": id, "content": []}} for id in results]
+    return {"messages": [{"role": "assistant", "content": called}, {"role": "user", "content": told}]}
+
+
+@pytest.mark.parametrize(
+    "of", [of_responses, of_chat, of_messages, of_gemini, of_gemini_cli, of_gemini_count, of_converse]
+)
 @pytest.mark.parametrize("ids", [("UEQrLuTCV0U39k73", "i3fGT0aYvc2KpQ8h"), ("3f2a90c11", "b07d5e4aa"), ("1", "2")])
 def test_an_id_that_joins_a_call_and_its_result_is_compared_by_what_it_joins(
     of: Callable[[Sequence[str], Sequence[str]], dict[str, Any]], ids: tuple[str, str]
