@@ -18,7 +18,7 @@ import pytest
 import trustme
 
 from recorder.commands.verbs import VERBS
-from recorder.store.maintain import migrate
+from recorder.store.schema import HEAD
 from tests.support.commands import COMMANDS, blocks
 from tests.support.console import PAGES, Terminal, name_of, steps
 from tests.support.console import blocks as of_page
@@ -234,7 +234,7 @@ def test_what_a_page_shows_in_a_terminal_is_printed(page: Path, recorded: Path, 
 
 def test_the_schema_that_a_page_shows_is_the_one_of_today() -> None:
     shown = {name_of(page): set(re.findall(r"\bschema (\d{4})\b", page.read_text())) for page in PAGES}
-    assert {name: found for name, found in shown.items() if found - {migrate.HEAD}} == {}
+    assert {name: found for name, found in shown.items() if found - {HEAD}} == {}
 
 
 def test_every_verb_is_shown_on_a_page() -> None:

@@ -35,7 +35,7 @@ from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Request, Response
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.store.location import database_path
-from recorder.store.sqlite import migrate
+from recorder.store.sqlite import schema as sqlite_schema
 from recorder.store.sqlite import writer as sqlite_writer
 from recorder.store.sqlite.connection import MIGRATION, WRITER
 from recorder.store.sqlite.writer import SqliteWriter
@@ -377,7 +377,7 @@ def test_commits_that_are_not_synced_are_seen_to_be_lost(ram: Path, monkeypatch:
 def test_a_file_that_is_never_synced_is_seen_to_be_corrupt(ram: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """B3 broken: `synchronous=OFF`."""
     monkeypatch.setattr(sqlite_writer, "WRITER", {**WRITER, "synchronous": 0})
-    monkeypatch.setattr(migrate, "MIGRATION", {**MIGRATION, "synchronous": 0})
+    monkeypatch.setattr(sqlite_schema, "MIGRATION", {**MIGRATION, "synchronous": 0})
     found = cut_power(ram, 400, seed=1)
     assert found.counted[CORRUPT] > 20
     assert found.counted[LOST] > 20

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from recorder.store.maintain import migrate
+from recorder.store.schema import HEAD
 from recorder.store.sqlite.schema import current
 from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
@@ -46,7 +46,7 @@ def test_many_processes_may_open_a_new_database_at_once(tmp_path: Path) -> None:
             process.stdin.write("\n")
             process.stdin.flush()
         assert [result(process) for process in processes] == [""] * 4
-    assert current(tmp_path / "log.db") == migrate.HEAD
+    assert current(tmp_path / "log.db") == HEAD
 
 
 def test_a_process_killed_in_mid_upgrade_leaves_a_database_that_opens(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_alembic_works_from_a_checkout_and_is_quiet(tmp_path: Path, how: str) ->
         said.append(subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60))
     expected = [(0, "", ""), (0, "No new upgrade operations detected.\n", "")]
     assert [(run.returncode, run.stdout, run.stderr) for run in said] == expected
-    assert current(path) == migrate.HEAD
+    assert current(path) == HEAD
 
 
 def test_the_migrations_inside_an_installed_package_come_first(tmp_path: Path) -> None:
@@ -93,4 +93,4 @@ def test_the_migrations_inside_an_installed_package_come_first(tmp_path: Path) -
     assert result(python(code, PYTHONPATH=str(tmp_path))) == f"{tmp_path / 'recorder' / 'migrations'}\n"
     code = "import sys; sys.path.remove(''); from recorder.store.write.writer import Store\nStore(sys.argv[1]).close()"
     assert result(python(code, tmp_path / "log 100%.db", PYTHONPATH=str(tmp_path))) == ""
-    assert current(tmp_path / "log 100%.db") == migrate.HEAD
+    assert current(tmp_path / "log 100%.db") == HEAD
