@@ -10,15 +10,15 @@ from typing import NamedTuple
 import click
 
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import flag, format_option, log_options, open_current
+from recorder.commands.terminal.options import flag, format_option, log_options
 from recorder.commands.terminal.output import JsonRows, write_bytes
+from recorder.commands.terminal.recordings import Selected, selected
 from recorder.commands.terminal.selection import exchange_option, select
 from recorder.commands.terminal.table import SIZED_ROWS, Column, Number, Table
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.jsonl import event_row
 from recorder.recordings.preview import PREVIEW, Previews
-from recorder.store.queries.reader import LogReader
 
 FOLLOW_S = 0.1  # how often a followed session is looked at: a person does not see less
 SAMPLED_BYTES = 2**24  # of the events whose rows say how wide the table is: they are held
@@ -59,7 +59,8 @@ async def command(
     follow: bool,
     format: str,
 ) -> None:
-    """Show the events of SESSION (an id, the beginning of one, a name, or `latest`), exchange by exchange.
+    """Show the events of SESSION (an id, the beginning of one, a name, or `latest`, or a file that `recorder import`
+    reads), exchange by exchange.
 
     The column text has what a delta adds, in quotes, and how any other event begins; in a pipe, all of it.
 
@@ -70,8 +71,8 @@ async def command(
     """
     if follow and format == "json":
         raise UsageError("A JSON array has an end and --follow has none: use --jsonl.")
-    async with await open_current(db) as log:
-        events = _events(log, session, exchange, follow)
+    async with selected(db, session, exchange) as found:
+        events = _events(found, exchange, follow)
         if limit is not None:
             events = _first(limit, events)
         if format == "raw":
@@ -90,11 +91,11 @@ async def _first(limit: int, events: AsyncIterator[NumberedEvent]) -> AsyncItera
             return
 
 
-async def _events(log: LogReader, session: str, exchange: str | None, follow: bool) -> AsyncIterator[NumberedEvent]:
+async def _events(selection: Selected, exchange: str | None, follow: bool) -> AsyncIterator[NumberedEvent]:
     """Yield the events with their exchange; with `follow`, those that come later too."""
     seen: dict[str, int] = {}
     ended: set[str] = set()
-    found, chosen = await select(log, session, exchange)
+    log, found, chosen = selection
     while True:
         for number, each in chosen:
             if each.exchange_id in ended:

@@ -13,8 +13,9 @@ from click.core import ParameterSource
 from recorder.commands import replay
 from recorder.commands.formats.exchanges import ExportSource
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import flag, json_options, log_options, open_current
-from recorder.commands.terminal.selection import exchange_option, select
+from recorder.commands.terminal.options import flag, json_options, log_options
+from recorder.commands.terminal.recordings import selected
+from recorder.commands.terminal.selection import exchange_option
 from recorder.commands.terminal.times import INSTANT
 from recorder.errors import UsageError
 from recorder.model.events import LATEST
@@ -119,8 +120,9 @@ _TAKEN_BY = {
 def command(
     ctx: click.Context, /, db: str | None, places: Sequence[str], format: str, output: str, **options: Any
 ) -> None:
-    """Write SESSION (an id, the beginning of one, a name, or `latest`) to stdout; as Parquet, the whole log to DIR,
-    or of SESSION alone if both are given; with --to send the log to a collector.
+    """Write SESSION (an id, the beginning of one, a name, or `latest`, or a file that `recorder import` reads) to
+    stdout; as Parquet, the whole log to DIR, or of SESSION alone if both are given; with --to send the log to a
+    collector.
 
     \b
     recorder export latest > run.jsonl
@@ -200,6 +202,5 @@ async def _write(db: str | None, ref: str, format: str, options: dict[str, Any])
     if format == "otlp-json":
         of_format = {name: options[name] for name in ("content", "convention", "metrics")}
     write = load(_WRITERS[format])
-    async with await open_current(db) as log:
-        session, chosen = await select(log, ref, exchange)
+    async with selected(db, ref, exchange) as (log, session, chosen):
         await write(ExportSource(log, session, chosen, exchange is not None), **of_format)

@@ -8,9 +8,10 @@ import click
 import msgspec
 
 from recorder.commands.terminal.completion import session_names
-from recorder.commands.terminal.options import Decorator, Parsed, flag, log_options, open_current
+from recorder.commands.terminal.options import Decorator, Parsed, flag, log_options
 from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
-from recorder.commands.terminal.selection import exchange_option, select
+from recorder.commands.terminal.recordings import selected
+from recorder.commands.terminal.selection import exchange_option
 from recorder.errors import NotFoundError, RecorderError
 from recorder.model.events import BODY_KINDS, LEFT_OUT, WHOLE, BrokenOff, Event, Exchange, payload_of
 from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, ResponseItems, TextAdded
@@ -65,7 +66,8 @@ class _End(msgspec.Struct, frozen=True):
 async def command(
     db: str | None, session: str, speed: float | None, format: str, exchange: str | None, allow_gaps: bool
 ) -> None:
-    """Play the responses of SESSION (an id, the beginning of one, a name, or `latest`) to stdout.
+    """Play the responses of SESSION (an id, the beginning of one, a name, or `latest`, or a file that `recorder import`
+    reads) to stdout.
 
     Exchanges are played one after another, in order of their start; each event as long after its request as it came.
 
@@ -74,8 +76,7 @@ async def command(
     recorder replay latest --exchange 2 --speed max --format sse > body.sse
     recorder replay latest --speed 4 --format text
     """
-    async with await open_current(db) as log:
-        found, chosen = await select(log, session, exchange)
+    async with selected(db, session, exchange) as (log, found, chosen):
         if not allow_gaps:
             await _refuse_gaps(log, chosen)
         played = 0

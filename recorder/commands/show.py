@@ -19,8 +19,9 @@ from rich.text import Text
 
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.conversation import as_written, conversation, wrapped_lines
-from recorder.commands.terminal.options import flag, format_option, log_options, open_current
+from recorder.commands.terminal.options import flag, format_option, log_options
 from recorder.commands.terminal.output import FOUND, echo, seconds, terminal_width, write_document, write_line
+from recorder.commands.terminal.recordings import selected
 from recorder.commands.terminal.selection import say_if_stale, select
 from recorder.commands.terminal.table import LEAST_ID, cut
 from recorder.commands.terminal.times import MOMENT, At
@@ -56,7 +57,7 @@ _PLAIN = frozenset({"type", "role", "content", "id", "status", "phase"})  # of a
 @flag(
     "--cache",
     help="Show instead for each request what the provider's prompt cache could have given, what it gave, and why it "
-    "was less. SESSION may be a file that `recorder import` reads, too.",
+    "was less.",
 )
 @format_option("json", variants=("request", "cache"), json="one object with the session and all of its exchanges")
 @log_options
@@ -70,7 +71,8 @@ def command(
     cache: bool,
     format: str,
 ) -> None:
-    """Show SESSION (an id, the beginning of one, a name, or `latest`) as a conversation, also while it streams.
+    """Show SESSION (an id, the beginning of one, a name, or `latest`, or a file that `recorder import` reads) as a
+    conversation, also while it streams.
 
     EXCHANGE is the number of one exchange (1 is the first), its id, or the beginning of its id.
 
@@ -85,6 +87,7 @@ def command(
     recorder show latest --json | jq '.exchanges[].usage'
     recorder show latest 2 --request
     recorder show latest --cache
+    recorder show tests/cassettes/weather.sse.jsonl
     """
     if cache:
         if request or exchange is not None or at is not None or at_event is not None:
@@ -111,8 +114,7 @@ def command(
 
 
 async def _show_requests(db: str | None, session: str, exchange: str | None, format: str) -> None:
-    async with await open_current(db) as log:
-        found, chosen = await select(log, session, exchange)
+    async with selected(db, session, exchange) as (log, found, chosen):
         await say_if_stale(log)
         shown = await load_requests(log, found, chosen)
     if not shown:
@@ -129,8 +131,7 @@ async def _show_requests(db: str | None, session: str, exchange: str | None, for
 async def _snapshot(
     db: str | None, session: str, exchange: str | None, at: At | None, at_event: int | None
 ) -> Snapshot:
-    async with await open_current(db) as log:
-        found, chosen = await select(log, session, exchange)
+    async with selected(db, session, exchange) as (log, found, chosen):
         everything = chosen if exchange is None else (await select(log, found.session_id, None))[1]
         share, after_ns = (at.share, at.after_ns) if at is not None else (None, None)
         until = await cutoff(log, everything, chosen, after_ns=after_ns, share=share, at_event=at_event)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -27,9 +29,10 @@ from recorder.cassettes.sse_jsonl import SseJsonl, read_session
 from recorder.cassettes.vcr.reader import Vcr
 from recorder.errors import RecorderError
 from recorder.model.ids import uuid7
+from recorder.model.recording import MemoryBudget
 from recorder.recordings.memory import assembled
 from recorder.recordings.names import STDIN
-from recorder.recordings.session import RecordedSession, budget_of
+from recorder.recordings.session import RecordedSession
 from recorder.wire.grouping.rules import cleaned
 
 BLOCK_BYTES = 2**20  # of a pipe, read at a time
@@ -51,6 +54,17 @@ class IncreasingIds:
 
 
 NAMES = Names(IncreasingIds(), time.time_ns)
+
+
+def _names_of(name: str) -> Names:
+    """Return ids for a file that comes into no log: the same each time, so that what is shown of it can be compared.
+
+    They follow from the name: two files whose spans go to one collector have others.
+    """
+    shared = sha256(name.encode()).digest()[:10]
+    ids = (uuid7(number * 1_000_000, shared) for number in itertools.count())
+    return Names(ids.__next__, time.time_ns)
+
 
 _ENDING = re.compile(r"(?<=.)(?:\.chunks|\.sse(?=\.jsonl$))?\.[^.]*$")
 _SELF_CONTAINED: Mapping[Format, Callable[[BinaryIO], Cassette]] = {
@@ -136,11 +150,14 @@ def reason(error: Exception) -> str:
 
 def load_file(path: Path) -> RecordedSession:
     """Return the session in a file of any format. Raises `RecorderError`."""
+    budget = MemoryBudget(f"{shown(path)} takes", "bring it into a log with `recorder import`")
     with opened(path) as file:
         try:
             cassette = cassette_in(file)
-            session = cassette.session(own_name(cassette, path), NAMES)
-            recordings = assembled(cassette.entries(session, NAMES), session.session_id, budget_of(shown(path)))
+            name = own_name(cassette, path)
+            names = _names_of(name)
+            session = cassette.session(name, names)
+            recordings = assembled(cassette.entries(session, names), session.session_id, budget)
         except (OSError, RecorderError) as error:
             raise RecorderError(f"{shown(path)} cannot be read: {reason(error)}.") from error
     named = [replace(each, name=f"exchange {each.number} of {shown(path)}") for each in recordings]

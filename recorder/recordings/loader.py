@@ -6,7 +6,8 @@ are imported where one is read: with the assembler, YAML and the codings they ta
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from recorder.cassettes import refused
@@ -40,17 +41,9 @@ class Loader:
             if is_file(name):
                 found: RecordedSession = load("recorder.recordings.files:load_file")(Path(name))
                 return _only(found, part)
-        try:
+        with refusing_files(ref):
             async with await self._open_log() as log:
                 return await find_session(log, ref, self._select)
-        except (NotFoundError, StoreError) as error:
-            if looks_like_file(ref):
-                if Path(ref).is_dir():
-                    raise refused(ref, IsADirectoryError()) from None
-                if isinstance(error, NotFoundError):
-                    raise NotFoundError(f"There is no file {ref}, and no session of that name.") from None
-                raise NotFoundError(f"There is no file {ref}, and as a session: {error}") from error
-            raise
 
     async def answers(
         self,
@@ -101,6 +94,21 @@ class Loader:
             budget = MemoryBudget("These recordings take", "replay fewer of them with a smaller --until")
             recordings = await load_exchanges(log, session, chosen[:until], budget, keeps_events=False)
         return RecordedSession(session, require_whole(recordings))
+
+
+@contextmanager
+def refusing_files(ref: str) -> Iterator[None]:
+    """Say of a session that is not found inside that it is not a file either, if its name looks like one."""
+    try:
+        yield
+    except (NotFoundError, StoreError) as error:
+        if not looks_like_file(ref):
+            raise
+        if Path(ref).is_dir():
+            raise refused(ref, IsADirectoryError()) from None
+        if isinstance(error, NotFoundError):
+            raise NotFoundError(f"There is no file {ref}, and no session of that name.") from None
+        raise NotFoundError(f"There is no file {ref}, and as a session: {error}") from error
 
 
 def _of_cassette(path: Path, budget: MemoryBudget) -> list[Recording]:

@@ -315,9 +315,9 @@ class CacheSubject(Form):
     """The session, or the file."""
 
     session_id: str | None
-    "Id of the session; null for a file."
+    "Id of the session; of a file one that follows from its name."
     name: str
-    "Name of the session or file."
+    "Name of the session; of a file its own without the ending."
 
 
 class CachedTurn(Form):

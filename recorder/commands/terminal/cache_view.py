@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 import msgspec
 from sqlalchemy import select as select_rows
 
-from recorder.commands.terminal.options import open_current
 from recorder.commands.terminal.output import echo, is_plain, seconds, write_document, write_line
-from recorder.commands.terminal.selection import say_if_stale, select
+from recorder.commands.terminal.recordings import selected
+from recorder.commands.terminal.selection import say_if_stale
 from recorder.commands.terminal.table import Column, Number, write_table
 from recorder.errors import NotFoundError
 from recorder.model.events import Session
 from recorder.model.text import safe_text
-from recorder.program import load
 from recorder.projections.rows import PromptRow
 from recorder.recordings.cache import (
     CacheTurn,
-    cache_of_recordings,
     cache_summary,
     difference_lines,
     prompt_in,
     turns_of,
 )
-from recorder.recordings.names import is_file
 from recorder.recordings.selection import Numbered
-from recorder.recordings.session import RecordedSession
 from recorder.store.queries.costs import exchange_costs
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import tables_of
@@ -65,11 +60,7 @@ def write_cache(db: str | None, ref: str, format: str) -> bool:
 
 
 async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheTurn]]:
-    if is_file(ref):
-        found: RecordedSession = load("recorder.recordings.files:load_file")(Path(ref))
-        return found.name, None, await cache_of_recordings(found)
-    async with await open_current(db) as log:
-        session, exchanges = await select(log, ref, None)
+    async with selected(db, ref) as (log, session, exchanges):
         await say_if_stale(log)
         return session.name, session.session_id, await _of_log(log, session, exchanges)
 

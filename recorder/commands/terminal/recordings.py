@@ -1,14 +1,87 @@
-"""The loader of recordings as the commands use it: from the log that `--db` names, when that has caught up."""
+"""Recordings as the commands use them: of the log that `--db` names, when that has caught up, or of a file.
+
+A file becomes a log of its own for as long as a command runs, so that whatever shows a session shows it too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
-from recorder.commands.terminal.options import open_current
+from sqlalchemy import URL
+
+from recorder.commands.terminal.options import current_url, open_current
 from recorder.commands.terminal.selection import select
-from recorder.recordings.loader import Loader
+from recorder.model.events import Session
+from recorder.program import load
+from recorder.recordings.loader import Loader, refusing_files
+from recorder.recordings.names import is_file
+from recorder.recordings.selection import Numbered
+from recorder.store.queries.reader import LogReader
+from recorder.store.queries.session_named import session_named
 
 
 def loader(db: str | None) -> Loader:
     """Return the loader for a command. It opens the log only if a session is requested."""
     return Loader(partial(open_current, db), select)
+
+
+class Place(NamedTuple):
+    """A log, and the name of a session in it."""
+
+    url: URL
+    session: str
+
+
+@contextmanager
+def located(db: str | None, ref: str) -> Iterator[Place]:
+    """Give the log that has the session of that name; for a file a log of its own, until the block ends.
+
+    Raises `RecorderError` if a file cannot be read or is too large.
+    """
+    if is_file(ref):
+        with load("recorder.commands.terminal.file_log:file_log")(Path(ref)) as (url, session_id):
+            yield Place(url, session_id)
+    else:
+        with refusing_files(ref):
+            url = current_url(db)
+        yield Place(url, ref)
+
+
+class Named(NamedTuple):
+    """A session in an open log, and its name there."""
+
+    log: LogReader
+    session: Session
+    name: str
+
+
+@asynccontextmanager
+async def named(db: str | None, ref: str) -> AsyncIterator[Named]:
+    """Open the log that has a session or a file. Raises as `located` does, and `NotFoundError` if there is neither."""
+    with located(db, ref) as place:
+        with refusing_files(ref):
+            log: LogReader = await load("recorder.archive.opening:open_log")(place.url)
+        async with log:
+            with refusing_files(ref):
+                session = await session_named(log, place.session)
+            yield Named(log, session, place.session)
+
+
+class Selected(NamedTuple):
+    """A session in an open log, and the exchanges of it that a person names."""
+
+    log: LogReader
+    session: Session
+    exchanges: list[Numbered]
+
+
+@asynccontextmanager
+async def selected(db: str | None, ref: str, exchange: str | None = None) -> AsyncIterator[Selected]:
+    """Open the log that has a session or a file, and select its exchanges. Raises as `named` and `select` do."""
+    async with named(db, ref) as found:
+        session, exchanges = await select(found.log, found.name, exchange)
+        yield Selected(found.log, session, exchanges)
