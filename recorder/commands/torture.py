@@ -145,7 +145,7 @@ def command(
     if cassettes is not None:  # which is said before minutes of runs, not after them
         _make(cassettes)
     names, _ = named((), (), codex_providers(words))
-    torture = _Torture(words, names, match_rules(), timeout, raise_limit())
+    torture = _Torture(words, names, match_rules("position"), timeout, raise_limit())
     began_s = time.monotonic()
     session, found = server.run(_tortured(db, ref, torture, speed, jobs or os.cpu_count() or 1))
     files = _written(cassettes, session, found) if cassettes is not None else [None] * len(found)

@@ -28,8 +28,8 @@ from recorder.cassettes.plain import PlainRequest, PlainStream
 from recorder.cassettes.sse_jsonl import SseJsonl, read_session
 from recorder.cassettes.vcr.reader import Vcr
 from recorder.errors import RecorderError
+from recorder.model.events import MemoryBudget
 from recorder.model.ids import uuid7
-from recorder.model.recording import MemoryBudget
 from recorder.recordings.memory import assembled
 from recorder.recordings.names import STDIN
 from recorder.recordings.session import RecordedSession

@@ -5,6 +5,7 @@ Rules of this file:
 * A cassette that tests share names the tests that used each exchange. A test that records again removes what it alone
   used before; what another test used stays, or is replaced by a newer answer to the same request.
 * A request that several tests of a run send is in a cassette once. A test adds to what is there by then.
+* What is recorded again and did not change stays as it was, with its ids and times: a review shows what changed.
 * All that is written is redacted (`recorder.testing.clearing`), what was there before included.
 """
 
@@ -22,18 +23,22 @@ from typing import NamedTuple
 import msgspec
 
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
+from recorder.diff import DEFAULT, Terms, diff
 from recorder.errors import RecorderError
 from recorder.files import save
-from recorder.model.events import Recording, Session
+from recorder.model.events import WEBSOCKET, Recording, Session
 from recorder.recordings.files import load_cassette
 from recorder.recordings.session import RecordedSession
 from recorder.replay.matching import Match, Matcher, request_of
 from recorder.replay.matching.noise import Rules
 from recorder.testing.clearing import redacted_rows
 from recorder.testing.settings import Settings
+from recorder.wire.logical_request import links_of
+from recorder.wire.recording import recording_of
 
 SOURCE = "test"  # of a session that a test has recorded
 LABEL = "tests"  # of the session in a shared cassette: each test with the numbers of the exchanges that it used
+SAME = tuple(level for level in DEFAULT if level != "timing")  # no two runs are equally fast
 AGAIN = ("all", "rewrite")  # the modes that replace what there was
 
 
@@ -76,12 +81,16 @@ def _save(chosen: Settings, loaded: RecordedSession, recorded: Sequence[Recordin
     left = _without_own(before, there.session, chosen, recorded) if chosen.mode in AGAIN else before
     known = {each.exchange.exchange_id for each in loaded.recordings}
     parts = _with_recorded(_with_uses(left, used, recorded, chosen), known, recorded, chosen)
+    if chosen.mode in AGAIN:
+        parts = _with_unchanged(there, parts, chosen)
     if parts == before:
         return None
     if not parts:
         chosen.cassette.unlink(missing_ok=True)
         return f"{chosen.shown} was removed: {chosen.test} asked for nothing."
-    session = _labelled(there.session if left else loaded.session, parts, chosen)
+    ids = {part.exchange_id for part in before}
+    stays = any(part.exchange_id in ids for part in parts)
+    session = _labelled(there.session if stays else loaded.session, parts, chosen)
     rows = redacted_rows(session, [part.recording for part in parts], chosen.redactions)
     save(chosen.cassette, cassette_lines(session, rows))
     return None
@@ -190,6 +199,38 @@ def _with_recorded(parts: list[_Part], known: Set[str], recorded: Sequence[Recor
         tests = old.tests if old.tests & chosen.names else old.tests | {chosen.test}
         parts[number] = _Part(each if is_old else old.recording, tests)
     return parts
+
+
+def _with_unchanged(there: RecordedSession, parts: list[_Part], chosen: Settings) -> list[_Part]:
+    """Return the parts, with what is there in place of each answer in which `recorder diff` finds no difference.
+
+    All of them or none, if one that differs continues another: it would name an id that is gone.
+    """
+    old = _compared(there.session, there.recordings, chosen)
+    new = _compared(there.session, [part.recording for part in parts], chosen)
+    report = diff(old, new, SAME, Terms(rules=chosen.rules))
+    number_of = {pair.b.number: pair.a.number for pair in report.pairs if not pair.count}
+    mixed = []
+    for number, part in enumerate(parts, 1):
+        if number in number_of:
+            part = part._replace(recording=there.recordings[number_of[number] - 1])
+        elif _continues(part.recording):
+            return parts
+        mixed.append(part)
+    if report.is_equal:  # in whatever order the answers came now
+        in_order = sorted(enumerate(mixed, 1), key=lambda numbered: number_of[numbered[0]])
+        return [part for _, part in in_order]
+    return mixed
+
+
+def _compared(session: Session, recordings: Sequence[Recording], chosen: Settings) -> list[Recording]:
+    """Return recordings as they may be written, numbered from 1."""
+    rows = redacted_rows(session, recordings, chosen.redactions)
+    return [recording_of(*row, number=number) for number, row in enumerate(rows, 1)]
+
+
+def _continues(recording: Recording) -> bool:
+    return recording.exchange.method == WEBSOCKET or any(links_of(recording))
 
 
 def _labelled(session: Session, parts: Sequence[_Part], chosen: Settings) -> Session:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -482,3 +484,51 @@ def test_the_marker_and_the_options_are_told_of(project: Project) -> None:
     keys = ("mode", "cassette_dir", "upstream", "match", "redact", "allow_network")
     for name in ("--recorder-mode", "--recorder-speed", *(f"recorder_{key} (" for key in keys)):
         assert name in told
+
+
+# -- what is recorded again
+
+
+TWO_ANSWERS = """
+def test_one(recorder_replay):
+    for prompt in ("hi", "ho"):
+        ask(recorder_replay.base_url(), prompt)
+"""
+
+
+@pytest.fixture
+def recorded(project: Project, upstream: Upstream) -> Path:
+    """A cassette with two answers, recorded once."""
+    project.pytester.makeini(f"[pytest]\nrecorder_upstream = openai={upstream.base}")
+    project.test(TWO_ANSWERS).said("--recorder-mode=once", passed=1)
+    return project.pytester.path / ONE_CASSETTE
+
+
+def test_a_cassette_whose_answers_did_not_change_stays_as_it_is(
+    project: Project, upstream: Upstream, recorded: Path
+) -> None:
+    before = recorded.read_bytes()
+    upstream.answer = upstream.answer.replace(b"resp_1", b"resp_2").replace(b"msg_1", b"msg_2")
+    project.said("--recorder-mode=rewrite", passed=1)
+    assert recorded.read_bytes() == before
+    assert len(upstream.asked) == 4
+
+
+def test_only_the_exchange_that_changed_is_written_again(project: Project, upstream: Upstream, recorded: Path) -> None:
+    before = lines_of(recorded)
+    upstream.answer = upstream.answer.replace(b"resp_1", b"resp_2")
+    project.test(TWO_ANSWERS.replace('"ho"', '"hey"')).said("--recorder-mode=rewrite", passed=1)
+    after = lines_of(recorded)
+    assert (after[0], after[1]) == (before[0], before[1])
+    assert '"input":"hey"' in "".join(after[2])
+    assert "resp_2" in "".join(after[2])
+
+
+def lines_of(cassette: Path) -> dict[int, list[str]]:
+    """The lines of a cassette by the number of their exchange; that of the session is under 0."""
+    lines: dict[int, list[str]] = {}
+    for line in cassette.read_text().splitlines():
+        value = json.loads(line)
+        number = value[1] if isinstance(value, list) else value.get("exchange", 0)
+        lines.setdefault(number, []).append(line)
+    return lines
