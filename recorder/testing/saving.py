@@ -204,18 +204,18 @@ def _with_recorded(parts: list[_Part], known: Set[str], recorded: Sequence[Recor
 def _with_unchanged(there: RecordedSession, parts: list[_Part], chosen: Settings) -> list[_Part]:
     """Return the parts, with what is there in place of each answer in which `recorder diff` finds no difference.
 
-    All of them or none, if one that differs continues another: it would name an id that is gone.
+    All of them or none, if one continues another: the id that it names may be gone.
     """
     old = _compared(there.session, there.recordings, chosen)
     new = _compared(there.session, [part.recording for part in parts], chosen)
     report = diff(old, new, SAME, Terms(rules=chosen.rules))
     number_of = {pair.b.number: pair.a.number for pair in report.pairs if not pair.count}
+    if not report.is_equal and any(_continues(part.recording) for part in parts):
+        return parts
     mixed = []
     for number, part in enumerate(parts, 1):
         if number in number_of:
             part = part._replace(recording=there.recordings[number_of[number] - 1])
-        elif _continues(part.recording):
-            return parts
         mixed.append(part)
     if report.is_equal:  # in whatever order the answers came now
         in_order = sorted(enumerate(mixed, 1), key=lambda numbered: number_of[numbered[0]])
