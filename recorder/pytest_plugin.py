@@ -32,6 +32,7 @@ MARKER = (
 _REPLAY = pytest.StashKey["Replay"]()
 _PASSED = pytest.StashKey[bool]()
 _BEGAN_NS = pytest.StashKey[int]()
+_FIXTURE = "recorder_replay"
 _BEGAN = "recorder_began_ns"  # of a run, for the processes of pytest-xdist
 _MESSAGE = "recorder"  # a property of a report: what there is to say of a test that passed
 
@@ -77,17 +78,20 @@ def pytest_configure(config: pytest.Config) -> None:
     if (mode := config.getini("recorder_mode")) not in MODES:
         raise pytest.UsageError(f"recorder_mode = {mode} is not a mode: use one of {', '.join(MODES)}.")
     config.stash[_BEGAN_NS] = getattr(config, "workerinput", {}).get(_BEGAN, time.time_ns())
-    if config.getoption("recorder_speed") != "max" or _has_settings(config):
-        try:
-            load("recorder.testing.settings:check")(config)
-        except UsageError as error:
-            raise pytest.UsageError(f"recorder: {error}") from None
 
 
-def _has_settings(config: pytest.Config) -> bool:
-    """Return whether there are settings: most runs have none, and load nothing for them."""
-    named = ("recorder_match", "recorder_redact", "recorder_upstream", "recorder_verify")
-    return any(map(config.getini, named)) or (config.rootpath / "recorder.toml").exists()
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Check the settings once, if a test needs them: a run without such a test loads nothing for it.
+
+    A process of pytest-xdist cannot stop the run: there the tests fail one by one, with the same sentence.
+    """
+    is_worker = hasattr(config, "workerinput")
+    if is_worker or not any(_FIXTURE in getattr(item, "fixturenames", ()) for item in items):
+        return
+    try:
+        load("recorder.testing.settings:check")(config)
+    except UsageError as error:
+        raise pytest.UsageError(f"recorder: {error}") from None
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -318,13 +318,17 @@ def test_the_settings_of_a_user_count_in_no_test(held: Project, monkeypatch: pyt
 def test_settings_that_make_no_sense_stop_the_run_in_a_sentence(
     project: Project, ini: str, toml: str, sentence: str
 ) -> None:
-    """Whether any test asks for a recording or not."""
     project.pytester.makeini(f"[pytest]\n{ini}")
     (project.pytester.path / "recorder.toml").write_text(toml)
-    result = project.test("def test_one(): ...").run()
+    result = project.test(ONE_TEST).run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert sentence in str(result.stderr)
     assert "Traceback" not in str(result.stderr)
+
+
+def test_a_run_without_such_a_test_does_not_look_at_the_settings(project: Project) -> None:
+    project.pytester.makeini("[pytest]\nrecorder_upstream = mine")
+    project.test("def test_one(): ...").said(passed=1)
 
 
 def test_requests_of_many_threads_are_matched_by_what_they_say(project: Project) -> None:
