@@ -403,7 +403,7 @@ def test_an_upstream_that_nobody_knows_fails_in_a_sentence(held: Project) -> Non
 
 
 def test_a_speed_of_the_command_line_that_is_none_stops_the_run(project: Project) -> None:
-    result = project.test("def test_one(): ...").run("--recorder-speed=-1")
+    result = project.test(ONE_TEST).run("--recorder-speed=-1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "recorder: '-1' is not a speed: give 1" in str(result.stderr)
 
