@@ -86,13 +86,16 @@ _OF_RECORDINGS = ("session", "cassette", "upstream")
     help="In a replay: let CMD reach other hosts. Without it, requests through a proxy variable are refused.",
 )
 @click.option(
-    "--until", metavar="N", type=click.IntRange(min=0), help="With --then: replay exchanges 1 to N; 0 is none."
+    "--until",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="With --then: replay turns 1 to N only, which are requests to a model; 0 is none. [default: all]",
 )
 @click.option(
     "--then",
     type=click.Choice(["live"]),
-    help="Fork: behind exchange N, or the first request that differs, ask the upstream. All of it is recorded as one "
-    "new session, which names its parent. Over HTTP, without WebSocket.",
+    help="Fork: answer requests that equal a recorded one, and ask the upstream for the others. All of it is recorded "
+    "as one new session, which names its parent. Over HTTP, without WebSocket.",
 )
 @click.option("--model", metavar="NAME", help="With --then: the model of the live requests, in place of CMD's own.")
 @flag("--no-websocket", help="Refuse WebSocket with a 426, also in a replay; Codex is set to HTTP and SSE.")
@@ -133,7 +136,7 @@ def command(
     recorder run --session weather -- codex exec "what is the weather?"
     recorder run --cassette tests/cassettes/app.sse.jsonl -- python app.py
     recorder run --replay weather --speed max -- codex exec "what is the weather?"
-    recorder run --replay latest --until 1 --then live -- python app.py
+    recorder run --replay latest --then live -- python app.py
     """
     log_to_stderr()
     _refuse_idle(ctx, replay, is_fork=then is not None)
@@ -157,7 +160,7 @@ def command(
         "websocket": not no_websocket and then is None,
         "network": network,
     }
-    terms = None if then is None or replay is None else ForkTerms(replay, _is_file(replay), until or 0, speed, model)
+    terms = None if then is None or replay is None else ForkTerms(replay, _is_file(replay), until, speed, model)
     before = departures([*inherited, *upstream], network)  # those of Codex are in its own settings
     sys.exit(server.run(_record(words, db, name, cassette, names, terms, before, **options)))
 
@@ -177,10 +180,6 @@ def _refuse_idle(ctx: click.Context, replay: str | None, *, is_fork: bool) -> No
             raise UsageError(f"{idle[0]} is for a fork: give --then live with it, or leave it out.")
         if idle := given(_OF_RECORDINGS):
             raise UsageError(f"--replay records nothing: leave {' and '.join(idle)} out, or go on with --then live.")
-    elif ctx.params["until"] is None:
-        raise UsageError(
-            "--then live needs --until N: the last exchange to replay, or 0 to ask the upstream from the first on."
-        )
     elif idle := given(_OF_PURE_REPLAYS):
         raise UsageError(f"A fork asks the upstream for what is not recorded: leave {' and '.join(idle)} out.")
 
@@ -235,6 +234,8 @@ async def _record(
     """Run the command and record it. The lines `before` are said when nothing can be refused any more."""
     url, began_ns, found = chosen_url(db), time.time_ns(), raise_limit()
     fork = None if terms is None else await Fork.load(db, terms, name, options["upstreams"])
+    if fork is not None:
+        before = [*before, fork.extent()]
     recorded = RecordingTransport if fork is None else fork.transport
     make_proxy = partial(Proxy, websocket=websocket)
     async with recording(url, ending=Ending(DRAIN_S), make_proxy=make_proxy, recorded=recorded, **options) as proxy:

@@ -1,4 +1,4 @@
-"""The parent of a session that repeats the beginning of another one and goes on live: a label of the session's row.
+"""The parent of a session that repeats what was recorded in another one and is live else: a label of the session's row.
 
 {"forked_from": {"name": "weather", "until": 3, "session_id": "0199f3c2-…"}}
 """
@@ -11,7 +11,7 @@ from recorder.model.events import Session
 
 
 class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The parent: its first exchanges, up to number `until`, were answered from the recording."""
+    """The parent: of its turns up to number `until`, requests that equal one were answered from the recording."""
 
     name: str
     until: int

@@ -78,22 +78,36 @@ class Loader:
             raise NotFoundError("There is nothing to answer with: no exchange was recorded there.")
         return require_whole(found, "--allow-gaps takes the rest", allow_gaps=allow_gaps)
 
-    async def beginning(self, source: str, until: int, *, is_cassette: bool) -> RecordedSession:
-        """Return a session, or that of a cassette, with its first `until` exchanges to answer with, without events.
+    async def beginning(
+        self, source: str, until: int | None, is_turn: Callable[[Recording], bool], *, is_cassette: bool
+    ) -> RecordedSession:
+        """Return a session, or that of a cassette, up to turn `until`, or all of it, to answer with, without events.
 
-        Raises `UsageError` if it has fewer, else like `answers`.
+        Raises `UsageError` if it has fewer turns, else like `answers`.
         """
+        found: list[Recording] = []
+        turns = 0
         if is_cassette:
             read_session = load("recorder.cassettes.sse_jsonl:read_session")
             session, recordings = read_session(Path(source), keeps_events=False)
-            _require(until, len(recordings), safe_text(source))
-            return RecordedSession(session, require_whole(recordings[:until]))
+            for each in recordings:
+                if turns == until:
+                    break
+                found.append(each)
+                turns += is_turn(each)
+            _require(until, turns, safe_text(source))
+            return RecordedSession(session, require_whole(found))
         async with await self._open_log() as log:
             session, chosen = await self._select(log, source, None)
-            _require(until, len(chosen), f"Session {safe_text(session.name)}")
             budget = MemoryBudget("These recordings take", "replay fewer of them with a smaller --until")
-            recordings = await load_exchanges(log, session, chosen[:until], budget, keeps_events=False)
-        return RecordedSession(session, require_whole(recordings))
+            for numbered in chosen:
+                if turns == until:
+                    break
+                (each,) = await load_exchanges(log, session, [numbered], budget, keeps_events=False)
+                found.append(each)
+                turns += is_turn(each)
+            _require(until, turns, f"Session {safe_text(session.name)}")
+        return RecordedSession(session, require_whole(found))
 
 
 @contextmanager
@@ -119,10 +133,10 @@ def _of_cassette(path: Path, budget: MemoryBudget) -> list[Recording]:
     return found
 
 
-def _require(wanted: int, count: int, name: str) -> None:
-    """Raise `UsageError` if there are fewer exchanges than wanted."""
-    if wanted > count:
-        raise UsageError(f"{name} has {counted(count, 'exchange')}: give --until {count} or less, not {wanted}.")
+def _require(wanted: int | None, count: int, name: str) -> None:
+    """Raise `UsageError` if there are fewer turns than wanted."""
+    if wanted is not None and wanted > count:
+        raise UsageError(f"{name} has {counted(count, 'turn')}: give --until {count} or less, not {wanted}.")
 
 
 async def find_session(log: LogReader, ref: str, select: Select = select_exchanges) -> RecordedSession:

@@ -1,10 +1,10 @@
-"""Fork: a transport that answers from recordings first, and from the upstream from the point on where they end.
+"""Fork: a transport that answers what was recorded from the recordings, and asks the upstream for the rest.
 
 Rules of this file:
 
-* Each recording is given once. When all are, or at the first request that none answers, it goes live, and stays live:
-  what comes then was decided by an answer that is not recorded.
-* Both kinds of answers are recorded as they pass, by the same means: `record` wraps the transport of each.
+* A request is answered from the recording that equals it, wherever that stands: a request whose content another answer
+  has changed equals none, so it is live by itself. Each recording is given once.
+* Both kinds of answers are recorded as they pass, by the same means.
 * Only live requests are changed, and only their model. They are changed before they are recorded, so the record is of
   what went out.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -23,15 +22,18 @@ from recorder.model.events import Recording
 from recorder.model.text import safe_text
 from recorder.proxy.http.messages import Request, Response, Transport, WholeUpload
 from recorder.proxy.routing import Origin
-from recorder.replay.matching import Match, Seen
+from recorder.replay.matching import Match, request_of
+from recorder.replay.matching.miss import Miss, may_go_unanswered
 from recorder.replay.pace import Waiting
 from recorder.replay.transport import ReplayTransport
 from recorder.wire.redaction.headers import redact_headers, redact_target
 from recorder.wire.request_body import decoded_body
+from recorder.wire.turns import is_connection, is_turn, was_asked_for
 
 log = logging.getLogger(__name__)
 
 LINE_LIMIT = 600  # characters of a line about a request that differs
+LINES_LIMIT = 10  # such lines: once an agent has gone another way, all of its requests differ
 
 _MODEL_IN_PATH = re.compile(r"(?<=/models/)[^/:?]+(?=(?::|%3[Aa])\w)")  # Google's APIs: /models/NAME:method
 _COLLECTION = "models/"  # which Google puts before the name in a body
@@ -39,33 +41,37 @@ _COLLECTION = "models/"  # which Google puts before the name in a body
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
+def is_agent_turn(recorded: Recording) -> bool:
+    """Return whether an exchange has an answer that an agent goes on from, and that it asked for.
+
+    Connections, prewarms and probes are as a client likes, and a server begins what continues a steered response.
+    """
+    if is_connection(recorded) or may_go_unanswered(request_of(recorded)):
+        return False
+    return not is_turn(recorded) or was_asked_for(recorded.request.target, recorded.request_body)
+
+
 class ForkTransport:
-    """A transport that is a replay up to a point, and live from there on."""
+    """A transport that is a replay of what was recorded, and live else."""
 
     def __init__(
         self,
         replay: ReplayTransport,
-        upstream: Transport,
+        live: Transport,
         record: Callable[[Transport], Transport],
         *,
         model: str | None = None,
     ) -> None:
-        """`replay` has a strict matcher. `record` wraps a transport in one that records; `model` is that of live
-        requests, if it is another one.
+        """`replay` has a strict matcher that takes no position for equality; `record` wraps what it plays in a
+        transport that records, which `live` does. `model` is that of live requests, if it is another one.
         """
-        self._replay, self._record, self._model = replay, record, model
-        self._upstream, self._live = upstream, record(upstream)
-        self.replayed = self.asked = 0
-        self.live_since_ns: int | None = None  # wall time of the first request that went live
-        self._is_live = not replay.matcher.unused()
+        self._replay, self._live, self._record, self._model = replay, live, record, model
+        self._asked = self._differing = 0
 
     async def handle_async_request(self, request: Request) -> Response:
-        found = None if self._is_live else await self._recorded(request)
+        found = await self._recorded(request)
         if found is not None:
-            self.replayed += 1
             return await self._record(_Playback(self._replay, found)).handle_async_request(request)
-        if self._is_live and self.live_since_ns is None:
-            self.live_since_ns = time.time_ns()
         if self._model is not None:
             await _put_model(request, self._model)
         return await self._live.handle_async_request(request)
@@ -74,29 +80,33 @@ class ForkTransport:
         """Return the recordings that no request used, in recorded order."""
         return self._replay.matcher.unused()
 
-    def seen(self) -> list[Seen]:
-        """Return the requests up to the first live one, and how each was answered."""
-        return self._replay.matcher.seen()
-
     async def aclose(self) -> None:
         await self._replay.aclose()
-        await self._upstream.aclose()
+        await self._live.aclose()
 
     async def _recorded(self, request: Request) -> Match | None:
-        """Return the recording that answers a request, if there is one. A probe that none answers changes nothing."""
-        self.asked += 1
-        number = self.asked
+        """Return the recording that equals a request, if there is one. What it differs in is said while any is left."""
+        self._asked += 1
+        number = self._asked
+        if not self._replay.matcher.unused():
+            return None
         found = await self._replay.find(request)
         if isinstance(found, Match):
-            self._is_live = self._is_live or not self._replay.matcher.unused()
             return found
-        if not found.is_optional and not self._is_live:
-            self._is_live = True
-            where = f"{found.request.method} {redact_target(found.request.target)}"
-            line = f"request {number} ({where}) differs from the recording: live from here. {found.line}"
-            line = line if len(line) <= LINE_LIMIT else f"{line[:LINE_LIMIT]}…"
-            log.warning("%s", safe_text(line))
+        if not found.is_optional:
+            self._say_difference(number, found)
         return None
+
+    def _say_difference(self, number: int, miss: Miss) -> None:
+        self._differing += 1
+        if self._differing > LINES_LIMIT:
+            return
+        where = f"{miss.request.method} {redact_target(miss.request.target)}"
+        line = f"request {number} ({where}) differs from the recording, so it is live. {miss.line}"
+        line = line if len(line) <= LINE_LIMIT else f"{line[:LINE_LIMIT]}…"
+        log.warning("%s", safe_text(line))
+        if self._differing == LINES_LIMIT:
+            log.warning("further requests that differ are live without such a line")
 
 
 class _Playback:

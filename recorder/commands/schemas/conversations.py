@@ -16,7 +16,7 @@ class Parent(Form):
     name: str
     "Name of the parent."
     until: int
-    "Number of the last exchange that was to be answered from the recording."
+    "Number of the last turn that could be answered from the recording."
     session_id: TextIfAny
     "Id of the parent; absent if that is a cassette."
 

@@ -1,4 +1,4 @@
-"""A fork: the beginning of a recording, answered again, and what comes of it live, recorded as one new session."""
+"""A fork: what equals a recording, answered from it, and the rest live, recorded as one new session."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from recorder.archive.place import chosen_url
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.errors import NotFoundError, UsageError
-from recorder.model.events import Recording
+from recorder.model.events import Exchange, Recording
 from recorder.model.fork import ForkedFrom, fork_labels
-from recorder.model.text import safe_text
+from recorder.model.text import counted, safe_text
 from recorder.proxy.http.messages import Transport
-from recorder.proxy.recording import ExchangeJournal, RecordingTransport
+from recorder.proxy.recording import ExchangeJournal, RecordingTransport, new_id
 from recorder.proxy.routing import Routes, Upstream
 from recorder.recordings.session import RecordedSession
-from recorder.replay.fork import ForkTransport
+from recorder.replay.fork import ForkTransport, is_agent_turn
 from recorder.replay.matching import Matcher
+from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import ReplayTransport
 from recorder.store.queries.session_named import count_named
-from recorder.wire.turns import is_connection
-
-LOOKED_AT = 20  # exchanges behind --until where the first answer is looked for: a client opens few connections before
+from recorder.wire.redaction.headers import redact_target
 
 
 class ForkTerms(NamedTuple):
@@ -32,7 +31,7 @@ class ForkTerms(NamedTuple):
 
     source: str  # a session, or the path of a cassette
     is_file: bool
-    until: int
+    until: int | None  # the last turn to replay; None: all of them
     speed: float | None
     model: str | None
 
@@ -45,20 +44,19 @@ class Fork:
     def __init__(self, parent: RecordedSession, terms: ForkTerms) -> None:
         self._recordings, self._terms = parent.recordings, terms
         self._session = parent.session
+        self._turns = [each for each in parent.recordings if is_agent_turn(each)]
+        self._live_ids: set[str] = set()
         self.parent = safe_text(self._session.name)  # for a terminal
 
     @classmethod
     async def load(cls, db: str | None, terms: ForkTerms, name: str, upstreams: Iterable[Upstream]) -> Fork:
         """Return the fork of a recording that is to be recorded as session `name`.
 
-        Raises `UsageError` if that session exists, the recording is shorter, nothing of it would be replayed, or an
-        address is missing.
+        Raises `UsageError` if that session exists, the recording is shorter, or an address is missing.
         """
         if terms.model is not None and not terms.model.strip():
             raise UsageError("--model needs the name of a model: leave it out to keep that of the requests.")
-        parent = await loader(db).beginning(terms.source, terms.until, is_cassette=terms.is_file)
-        if terms.until and not _has_answer(parent):
-            raise await _no_answer(db, terms)
+        parent = await loader(db).beginning(terms.source, terms.until, is_agent_turn, is_cassette=terms.is_file)
         _require_addresses(parent.recordings, upstreams)
         await _require_new(db, name)
         return cls(parent, terms)
@@ -67,36 +65,39 @@ class Fork:
         """Return the transport that follows the recording, then asks `upstream`, and records both into `journal`."""
         terms = self._terms
         session_id = None if terms.is_file else self._session.session_id
-        labels = fork_labels(ForkedFrom(self._session.name, terms.until, session_id))
-        replay = ReplayTransport(Matcher(self._recordings, match_rules("position")), speed=terms.speed)
+        labels = fork_labels(ForkedFrom(self._session.name, len(self._turns), session_id))
+        replay = ReplayTransport(Matcher(self._recordings, _rules()), speed=terms.speed)
         record = partial(RecordingTransport, journal=journal, labels=labels)
-        self.followed = ForkTransport(replay, upstream, record, model=terms.model)
+        live = record(upstream, make_id=self._live_id)
+        self.followed = ForkTransport(replay, live, record, model=terms.model)
         return self.followed
 
+    def is_live(self, exchange: Exchange) -> bool:
+        """Return whether an exchange of the new session was answered by the upstream."""
+        return exchange.exchange_id in self._live_ids
 
-def _has_answer(parent: RecordedSession) -> bool:
-    """Return whether a request would be answered for its answer: not a connection, a prewarm, or a probe."""
-    return any(not is_connection(each) for each in Matcher(parent.recordings, match_rules("position")).unused())
+    def extent(self) -> str:
+        """Return a line on what can be answered from the recording, and which exchange the last turn is."""
+        if not self._turns:
+            return f"Nothing is answered from {self.parent}: all requests are live."
+        last = self._turns[-1]
+        where = f"{last.request.method} {redact_target(last.request.target)}"
+        return safe_text(
+            f"Answered from {self.parent}: requests that equal one of its {counted(len(self._turns), 'turn')}, "
+            f"the last of which is {last.name or 'the last exchange'} ({where}). All others are live."
+        )
+
+    def _live_id(self) -> str:
+        id = new_id()
+        self._live_ids.add(id)
+        return id
 
 
-async def _no_answer(db: str | None, terms: ForkTerms) -> UsageError:
-    """Return the error for a beginning without an answer; it names the first exchange that is one, if that is near."""
-    first = None
-    for number in range(terms.until + 1, terms.until + LOOKED_AT + 1):
-        try:
-            parent = await loader(db).beginning(terms.source, number, is_cassette=terms.is_file)
-        except UsageError:  # it has no more exchanges
-            break
-        if _has_answer(parent):
-            first = number
-            break
-    which = "exchange 1 is a connection, a prewarm or a probe"
-    if terms.until > 1:
-        which = f"exchanges 1 to {terms.until} are connections, prewarms or probes"
-    there = f"the first answer is {first}: give --until {first}, or 0" if first else "give --until 0"
-    return UsageError(
-        f"--until {terms.until} would replay nothing: {which}; {there} to ask the upstream from the first on."
-    )
+def _rules() -> Rules:
+    """Return the rules of noise. What only stands at the same position differs, and is what a fork is for."""
+    rules = match_rules()
+    until = "noise" if rules.until == "position" else rules.until
+    return Rules(rules.rules, until, rules.redactor)
 
 
 def _require_addresses(recordings: Sequence[Recording], upstreams: Iterable[Upstream]) -> None:

@@ -11,7 +11,6 @@ from sqlalchemy import URL
 
 from recorder.archive.opening import open_log
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
-from recorder.commands.serving.answering import resembled
 from recorder.commands.serving.forking import Fork
 from recorder.commands.terminal.output import echo
 from recorder.errors import NotFoundError, RecorderError
@@ -55,8 +54,6 @@ async def report(url: URL, ended: EndedCommand, cassette: Path | None, fork: For
             say(f"Requests: {ended.requests}. None is in the database, see above; `recorder db recover` looks again.")
             return ended.code or 1
         say(_summary(run, fork))
-        for line in resembled(fork.followed.seen()) if fork is not None else ():
-            say(line)
         if cassette is not None and not await write_cassette(log, run, cassette, ended.code):
             return ended.code or 1
     return ended.code
@@ -68,11 +65,11 @@ async def _recorded(log: LogReader, ended: EndedCommand, fork: Fork | None) -> R
     except NotFoundError:
         return None
     exchanges = [each for each in await log.exchanges(session.session_id) if each.started_ns >= ended.began_ns]
-    paid_since_ns = ended.began_ns if fork is None else fork.followed.live_since_ns
-    used = None
-    if paid_since_ns is not None:
-        sums = {each.key[0]: each for each in await usage(log, ("session",), Summed(paid_since_ns))}
-        used = sums.get(session.session_id)
+    paid = Summed(ended.began_ns)
+    if fork is not None:
+        paid = Summed(exchange_ids=[each.exchange_id for each in exchanges if fork.is_live(each)])
+    sums = {each.key[0]: each for each in await usage(log, ("session",), paid)}
+    used = sums.get(session.session_id)
     return RecordedCommand(session, exchanges, used) if exchanges else None
 
 
@@ -81,9 +78,9 @@ def _summary(run: RecordedCommand, fork: Fork | None) -> str:
     name, count = safe_text(run.session.name), counted(len(run.exchanges), "exchange")
     line = f"Recorded session {name} ({run.session.session_id}): {count}"
     if fork is not None:
-        replayed = fork.followed.replayed
-        line += f", of which {replayed} replayed from {fork.parent} and {len(run.exchanges) - replayed} live"
-        if fork.followed.live_since_ns is None:
+        live = sum(map(fork.is_live, run.exchanges))
+        line += f", of which {len(run.exchanges) - live} replayed from {fork.parent} and {live} live"
+        if not live:
             return f"{line}."
     used = run.used
     if used is None or used.total_tokens is None:

@@ -108,7 +108,7 @@ class _Lines:
         if snapshot.title:
             yield from self._line((snapshot.title,), "dim")
         if (parent := parent_of(snapshot.session)) is not None:
-            yield from self._line((f"forked from {parent.name} behind exchange {parent.until}",), "dim")
+            yield from self._line((f"forked from {parent.name}, up to turn {parent.until}",), "dim")
         for exchange in snapshot.exchanges:
             yield Text()
             if isinstance(exchange, UnfoldableExchange):

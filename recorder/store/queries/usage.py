@@ -15,13 +15,14 @@ from itertools import chain
 from typing import Any, Literal
 
 import msgspec
-from sqlalchemy import TextClause, text
+from sqlalchemy import TextClause, bindparam, text
 
 from recorder.model.facts import Usage
 from recorder.projections.rows import SHARES, TABLES
 from recorder.projections.views.parts import COUNTED, DAILY_KEYS, DAILY_SUMS, REQUESTED, same_exchange, written
 from recorder.store.queries.reader import LogReader
-from recorder.store.sql import of_named, struct_of
+from recorder.store.schema import ID
+from recorder.store.sql import struct_of
 
 By = Literal["hour", "day", "week", "month", "model", "session", "client", "tool", "outcome", "effort", "tier", "tools"]
 
@@ -122,6 +123,7 @@ class Summed(msgspec.Struct, frozen=True):
     since_ns: int | None = None
     until_ns: int | None = None
     without: Collection[str] = ()
+    exchange_ids: Collection[str] | None = None  # None: whatever they are
 
     def where(self, rows: str) -> str:
         """Return the conditions on rows that have `started_ns` and `session_id`."""
@@ -132,11 +134,17 @@ class Summed(msgspec.Struct, frozen=True):
             conditions.append(f"{rows}.started_ns < {self.until_ns}")
         if self.without:
             conditions.append(f"{rows}.session_id NOT IN :session_ids")
+        if self.exchange_ids is not None:
+            conditions.append(f"{rows}.exchange_id IN :exchange_ids")
         return f"WHERE {' AND '.join(conditions)}" if conditions else ""
 
     def statement(self, sql: str) -> TextClause:
         """Return the statement that has such conditions."""
-        return of_named(sql).bindparams(session_ids=list(self.without)) if self.without else text(sql)
+        statement = text(sql)
+        for name, ids in (("session_ids", self.without or None), ("exchange_ids", self.exchange_ids)):
+            if ids is not None:
+                statement = statement.bindparams(bindparam(name, list(ids), type_=ID, expanding=True))
+        return statement
 
 
 EVERYTHING = Summed()

@@ -1,4 +1,4 @@
-"""`recorder run --replay … --until N --then live`: a recording followed, then left."""
+"""`recorder run --replay … --then live`: what equals a recording is answered from it, and the rest is live."""
 
 from __future__ import annotations
 
@@ -98,13 +98,6 @@ def test_a_fork_asks_the_upstream_only_behind_its_last_exchange(forked: Forked, 
     assert after[2].body != before[2].body
 
 
-def test_a_fork_says_what_it_answered_by_position(parent: Path, upstream: str) -> None:
-    ran = fork(parent, upstream, 1, 'one", "instructions": "Be brief.')
-    assert "1 exchange, of which 1 replayed from parent and 0 live" in ran.err
-    said = "1 request was answered by its position, although this differs from the recording: instructions.\n"
-    assert said in ran.err
-
-
 def test_a_fork_names_its_parent(forked: Forked, tmp_path: Path) -> None:
     db = forked.db
     named = {each["name"]: each for each in json.loads(command(db, "sessions", "--json").out)}
@@ -113,7 +106,7 @@ def test_a_fork_names_its_parent(forked: Forked, tmp_path: Path) -> None:
     shown = json.loads(command(db, "show", "child", "--json").out)
     assert shown["session"]["forked_from"] == label
     Draft202012Validator(schemas()["show"]).validate(shown)
-    assert "forked from parent behind exchange 2" in command(db, "show", "child").text
+    assert "forked from parent, up to turn 2" in command(db, "show", "child").text
     for form in ("jsonl", "cassette"):
         file = tmp_path / f"child.{form}"
         file.write_bytes(command(db, "export", "child", "--format", form).out)
@@ -135,11 +128,11 @@ def test_diff_says_where_a_fork_parts(forked: Forked) -> None:
     assert 'input: "three" → "else"' in compared.text
 
 
-def test_the_first_request_that_differs_is_named_and_all_is_live_from_there(parent: Path, upstream: str) -> None:
+def test_a_request_that_differs_is_named_and_alone_is_live(parent: Path, upstream: str) -> None:
     ran = fork(parent, upstream, 3, "one", "else", "three", more=["--model", "gpt-else"])
-    assert "request 2 (POST /openai/v1/responses) differs from the recording: live from here." in ran.err
+    assert "request 2 (POST /openai/v1/responses) differs from the recording, so it is live." in ran.err
     assert 'input: recorded "two", asked "else"' in ran.err
-    assert models(parent) == ["gpt-demo", "gpt-else", "gpt-else"], "the third is recorded, and decided otherwise"
+    assert models(parent) == ["gpt-demo", "gpt-else", "gpt-demo"]
     assert "Not asked for: exchange 2 of session parent" in ran.err
 
 
@@ -169,12 +162,11 @@ def test_a_cassette_can_be_forked_into_a_new_database(parent: Path, upstream: st
 
 
 WRONG = [
-    (("--replay", "parent", "--then", "live"), "--then live needs --until N"),
     (("--replay", "parent", "--until", "1"), "--until is for a fork: give --then live with it"),
     (("--replay", "parent", "--model", "m"), "--model is for a fork"),
     (("--then", "live", "--until", "1"), "--until is for a replay: name a recording with --replay"),
     (("--replay", "parent", "--then", "live", "--until", "1", "--strict"), "leave --strict out"),
-    (("--replay", "parent", "--then", "live", "--until", "4"), "has 3 exchanges: give --until 3 or less, not 4"),
+    (("--replay", "parent", "--then", "live", "--until", "4"), "has 3 turns: give --until 3 or less, not 4"),
     (("--replay", "parent", "--then", "live", "--until", "1", "--model", " "), "--model needs the name of a model"),
     (
         ("--replay", "parent", "--then", "live", "--until", "1", "--session", "parent"),
@@ -192,25 +184,49 @@ def test_wrong_use_of_a_fork_is_one_sentence(recorded: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize(
-    ("until", "said"),
-    [
-        (
-            1,
-            "replay nothing: exchange 1 is a connection, a prewarm or a probe; the first answer is 4: give --until 4",
-        ),
-        (3, "replay nothing: exchanges 1 to 3 are connections, prewarms or probes; the first answer is 4"),
-    ],
-)
-def test_a_fork_that_would_replay_nothing_is_refused(tmp_path: Path, until: int, said: str) -> None:
+def test_turns_are_counted_without_connections_prewarms_and_probes(tmp_path: Path) -> None:
     session = Conversations(tmp_path / "recorder.db").session("parent")
     session.exchange([], method="HEAD", target="/", api="anthropic", provider="anthropic")
     session.exchange([], method="GET", headers=[("upgrade", "websocket")], at_s=1)
     session.exchange(response(), body={"model": "m", "input": [], "generate": False}, at_s=2)
     session.exchange(response(*message("Hi")), asking("Hello?"), at_s=3)
-    ran = run_parent(session.path, "run", "--replay", "parent", "--then", "live", "--until", until, "--", "true")
-    assert (ran.code, ran.out) == (2, b"")
-    assert said in ran.err
+    ran = run_parent(session.path, "run", "--replay", "parent", "--then", "live", "--until", 1, "--", "true")
+    assert "its 1 turn, the last of which is exchange 4 of session parent (POST /v1/responses)." in ran.err
+    ran = run_parent(session.path, "run", "--replay", "parent", "--then", "live", "--until", 2, "--", "true")
+    assert ran.code == 2
+    assert "has 1 turn: give --until 1 or less, not 2" in ran.err
+
+
+# An agent whose workers ask at the same time, each with a prompt and a word; then it asks with all that they had.
+WORKERS = """
+import os, sys, urllib.request as web
+from concurrent.futures import ThreadPoolExecutor
+def ask(words):
+    body = '{"model": "gpt-demo", "instructions": "%s", "input": "%s", "stream": true}' % tuple(words.split(":"))
+    url = os.environ["OPENAI_BASE_URL"] + "/responses"
+    with web.urlopen(web.Request(url, body.encode(), {"Content-Type": "application/json"})) as response:
+        response.read()
+with ThreadPoolExecutor() as workers:
+    list(workers.map(ask, sys.argv[1:]))
+ask("Sum up.:" + " ".join(sys.argv[1:]).replace(":", ""))
+"""
+
+
+def test_of_five_workers_one_with_an_edited_prompt_four_are_replayed(upstream: str, tmp_path: Path) -> None:
+    db, agent = tmp_path / "recorder.db", [sys.executable, "-c", WORKERS]
+    words = [f"Work on it.:{word}" for word in ("one", "two", "three", "four", "five")]
+    options = ("--session", "parent", "--upstream", upstream)
+    assert run_parent(db, "run", *options, "--", *agent, *words).code == 0
+    words[1] = "Work hard on it.:two"
+    options = ("--replay", "parent", "--then", "live", "--session", "child", "--speed", "max", "--upstream", upstream)
+    ran = run_parent(db, "run", *options, "--", *agent, *words)
+    assert ran.code == 0, ran.err
+    assert "its 6 turns, the last of which is exchange 6 of session parent" in ran.err
+    assert "6 exchanges, of which 4 replayed from parent and 2 live, " in ran.err
+    recorded = {each.request_body: each.body for each in entries(db) if each.session == "parent"}
+    again = {each.request_body: each.body for each in child(db)}
+    alike = [asked for asked, body in again.items() if recorded.get(asked) == body]
+    assert len(alike) == 4, "byte for byte, wherever they stand"
 
 
 def test_an_address_that_is_missing_is_asked_for(tmp_path: Path, upstream: str) -> None:
