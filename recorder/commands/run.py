@@ -50,6 +50,7 @@ from recorder.proxy.http.server_capacity import raise_limit
 from recorder.proxy.recording import RecordingTransport, new_id
 from recorder.proxy.routing import Upstream, parse_upstream
 from recorder.recordings.names import is_file
+from recorder.replay.edit import Edit, parse_edit
 from recorder.replay.egress_guard import Refused
 from recorder.store.location import chosen_url
 from recorder.wire.grouping.rules import cleaned
@@ -59,9 +60,9 @@ DRAIN_S = 60.0  # for the database to have all of it: the command has ended, not
 PROGRAM_LIMIT = 80  # characters of a program's name in that of a session
 LISTED = 10  # recordings that a replay did not use
 
-_OF_REPLAYS = ("speed", "strict", "allow_network", "until", "then", "model")
+_OF_REPLAYS = ("speed", "strict", "allow_network", "until", "then", "model", "edit")
 _OF_PURE_REPLAYS = ("strict", "allow_network")  # a fork has a strict matcher, and reaches the network
-_OF_FORKS = ("until", "model")
+_OF_FORKS = ("until", "model", "edit")
 _OF_RECORDINGS = ("session", "cassette", "upstream")
 
 
@@ -98,6 +99,13 @@ _OF_RECORDINGS = ("session", "cassette", "upstream")
     "as one new session, which names its parent. Over HTTP, without WebSocket.",
 )
 @click.option("--model", metavar="NAME", help="With --then: the model of the live requests, in place of CMD's own.")
+@click.option(
+    "--edit",
+    metavar="N=TEXT",
+    multiple=True,
+    help="With --then: answer turn N with this text, with a call "
+    '(N.call=\'{"name": …, "arguments": {…}}\'), or with an error (N.status=529). May be repeated.',
+)
 @flag("--no-websocket", help="Refuse WebSocket with a 426, also in a replay; Codex is set to HTTP and SSE.")
 @upstream_option
 @durability_setting
@@ -117,6 +125,7 @@ def command(
     until: int | None,
     then: str | None,
     model: str | None,
+    edit: tuple[str, ...],
     no_websocket: bool,
     upstream: list[Upstream],
     durability: Durability,
@@ -137,10 +146,12 @@ def command(
     recorder run --cassette tests/cassettes/app.sse.jsonl -- python app.py
     recorder run --replay weather --speed max -- codex exec "what is the weather?"
     recorder run --replay latest --then live -- python app.py
+    recorder run --replay latest --then live --edit 2="No." -- python app.py
     """
     log_to_stderr()
     _refuse_idle(ctx, replay, is_fork=then is not None)
     _refuse_name(cassette)
+    edits = _edits(edit)
     if (code := child.refusal(words, os.environ)) is not None:
         sys.exit(code)
     refuse_undecided(words, os.environ)
@@ -160,7 +171,7 @@ def command(
         "websocket": not no_websocket and then is None,
         "network": network,
     }
-    terms = None if then is None or replay is None else ForkTerms(replay, _is_file(replay), until, speed, model)
+    terms = None if then is None or replay is None else ForkTerms(replay, _is_file(replay), until, speed, model, edits)
     before = departures([*inherited, *upstream], network)  # those of Codex are in its own settings
     sys.exit(server.run(_record(words, db, name, cassette, names, terms, before, **options)))
 
@@ -182,6 +193,20 @@ def _refuse_idle(ctx: click.Context, replay: str | None, *, is_fork: bool) -> No
             raise UsageError(f"--replay records nothing: leave {' and '.join(idle)} out, or go on with --then live.")
     elif idle := given(_OF_PURE_REPLAYS):
         raise UsageError(f"A fork asks the upstream for what is not recorded: leave {' and '.join(idle)} out.")
+
+
+def _edits(given: Iterable[str]) -> list[Edit]:
+    """Return the edits. Raises `UsageError` if one cannot be read, or two are of one turn."""
+    edits: dict[int, Edit] = {}
+    for each in given:
+        try:
+            edit = parse_edit(each)
+        except ValueError as error:
+            raise UsageError(f"--edit: {error}") from None
+        if edit.turn in edits:
+            raise UsageError(f"--edit {edit.turn} is given twice: a turn has one answer.")
+        edits[edit.turn] = edit
+    return list(edits.values())
 
 
 def _refuse_name(cassette: Path | None) -> None:

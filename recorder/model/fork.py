@@ -10,12 +10,20 @@ import msgspec
 from recorder.model.events import Session
 
 
+class EditedTurn(msgspec.Struct, frozen=True):
+    """A turn whose answer was another one than the recorded: a text, a call, or the status of an error."""
+
+    turn: int
+    what: str
+
+
 class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True):
     """The parent: of its turns up to number `until`, requests that equal one were answered from the recording."""
 
     name: str
     until: int
     session_id: str | None = None  # None if the parent was a cassette, whose id no log has
+    edited: tuple[EditedTurn, ...] = ()
 
 
 class _Labels(msgspec.Struct, frozen=True):

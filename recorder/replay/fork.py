@@ -6,14 +6,15 @@ Rules of this file:
   has changed equals none, so it is live by itself. Each recording is given once.
 * Both kinds of answers are recorded as they pass, by the same means.
 * Only live requests are changed, and only their model. They are changed before they are recorded, so the record is of
-  what went out.
+  what went out. Of the recorded answers, those are others that a person has edited (`recorder.replay.edit`).
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from urllib.parse import quote
 
 import msgspec
@@ -61,11 +62,14 @@ class ForkTransport:
         record: Callable[[Transport], Transport],
         *,
         model: str | None = None,
+        edits: Mapping[str, Recording] = MappingProxyType({}),
     ) -> None:
         """`replay` has a strict matcher that takes no position for equality; `record` wraps what it plays in a
-        transport that records, which `live` does. `model` is that of live requests, if it is another one.
+        transport that records, which `live` does. `model` is that of live requests, if it is another one; `edits` are
+        played in place of recordings, by the id of the exchange.
         """
         self._replay, self._live, self._record, self._model = replay, live, record, model
+        self._edits = edits
         self._asked = self._differing = 0
 
     async def handle_async_request(self, request: Request) -> Response:
@@ -92,7 +96,8 @@ class ForkTransport:
             return None
         found = await self._replay.find(request)
         if isinstance(found, Match):
-            return found
+            edited = self._edits.get(found.recorded.exchange.exchange_id)
+            return found if edited is None else msgspec.structs.replace(found, recorded=edited)
         if not found.is_optional:
             self._say_difference(number, found)
         return None

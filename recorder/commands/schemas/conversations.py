@@ -10,6 +10,15 @@ from recorder.commands.schemas.form import Form, IntIfAny, IntOrNull, TextIfAny,
 from recorder.model.facts import ItemKind
 
 
+class EditedTurn(Form):
+    """A turn that was answered otherwise than recorded."""
+
+    turn: int
+    "Number of the turn in the parent."
+    what: str
+    "What was put in place of the answer: `text`, `call` or `status`."
+
+
 class Parent(Form):
     """What a session is a fork of."""
 
@@ -19,6 +28,8 @@ class Parent(Form):
     "Number of the last turn that could be answered from the recording."
     session_id: TextIfAny
     "Id of the parent; absent if that is a cassette."
+    edited: list[EditedTurn] | UnsetType
+    "The turns whose answers were edited, if there are any."
 
 
 class RequestSubject(Form):

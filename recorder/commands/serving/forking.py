@@ -12,12 +12,13 @@ from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Exchange, Recording
-from recorder.model.fork import ForkedFrom, fork_labels
+from recorder.model.fork import EditedTurn, ForkedFrom, fork_labels
 from recorder.model.text import counted, safe_text
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.recording import ExchangeJournal, RecordingTransport, new_id
 from recorder.proxy.routing import Routes, Upstream
 from recorder.recordings.session import RecordedSession
+from recorder.replay.edit import Edit, edited
 from recorder.replay.fork import ForkTransport, is_agent_turn
 from recorder.replay.matching import Matcher
 from recorder.replay.matching.noise import Rules
@@ -34,6 +35,7 @@ class ForkTerms(NamedTuple):
     until: int | None  # the last turn to replay; None: all of them
     speed: float | None
     model: str | None
+    edits: Sequence[Edit] = ()
 
 
 class Fork:
@@ -47,12 +49,14 @@ class Fork:
         self._turns = [each for each in parent.recordings if is_agent_turn(each)]
         self._live_ids: set[str] = set()
         self.parent = safe_text(self._session.name)  # for a terminal
+        self._edits = {edit.turn: edited(self._turn(edit.turn), edit) for edit in terms.edits}
 
     @classmethod
     async def load(cls, db: str | None, terms: ForkTerms, name: str, upstreams: Iterable[Upstream]) -> Fork:
         """Return the fork of a recording that is to be recorded as session `name`.
 
-        Raises `UsageError` if that session exists, the recording is shorter, or an address is missing.
+        Raises `UsageError` if that session exists, the recording is shorter, an answer cannot be edited, or an address
+        is missing.
         """
         if terms.model is not None and not terms.model.strip():
             raise UsageError("--model needs the name of a model: leave it out to keep that of the requests.")
@@ -65,11 +69,13 @@ class Fork:
         """Return the transport that follows the recording, then asks `upstream`, and records both into `journal`."""
         terms = self._terms
         session_id = None if terms.is_file else self._session.session_id
-        labels = fork_labels(ForkedFrom(self._session.name, len(self._turns), session_id))
+        named = tuple(EditedTurn(edit.turn, edit.what) for edit in terms.edits)
+        labels = fork_labels(ForkedFrom(self._session.name, len(self._turns), session_id, named))
         replay = ReplayTransport(Matcher(self._recordings, _rules()), speed=terms.speed)
         record = partial(RecordingTransport, journal=journal, labels=labels)
         live = record(upstream, make_id=self._live_id)
-        self.followed = ForkTransport(replay, live, record, model=terms.model)
+        edits = {each.exchange.exchange_id: each for each in self._edits.values()}
+        self.followed = ForkTransport(replay, live, record, model=terms.model, edits=edits)
         return self.followed
 
     def is_live(self, exchange: Exchange) -> bool:
@@ -82,10 +88,21 @@ class Fork:
             return f"Nothing is answered from {self.parent}: all requests are live."
         last = self._turns[-1]
         where = f"{last.request.method} {redact_target(last.request.target)}"
+        edits = ""
+        if self._edits:
+            which = [f"{number} ({self._turn(number).name})" for number in sorted(self._edits)]
+            edits = f" Edited: turn {', '.join(which)}."
         return safe_text(
             f"Answered from {self.parent}: requests that equal one of its {counted(len(self._turns), 'turn')}, "
-            f"the last of which is {last.name or 'the last exchange'} ({where}). All others are live."
+            f"the last of which is {last.name or 'the last exchange'} ({where}).{edits} All others are live."
         )
+
+    def _turn(self, number: int) -> Recording:
+        """Return the turn of that number. Raises `UsageError` if it is not answered from the recording."""
+        if number > len(self._turns):
+            count = counted(len(self._turns), "turn")
+            raise UsageError(f"--edit {number} is not replayed: {count} of {self.parent} can be answered from it.")
+        return self._turns[number - 1]
 
     def _live_id(self) -> str:
         id = new_id()

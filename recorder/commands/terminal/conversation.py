@@ -108,7 +108,9 @@ class _Lines:
         if snapshot.title:
             yield from self._line((snapshot.title,), "dim")
         if (parent := parent_of(snapshot.session)) is not None:
-            yield from self._line((f"forked from {parent.name}, up to turn {parent.until}",), "dim")
+            edits = [f"turn {each.turn} edited ({each.what})" for each in parent.edited]
+            origin = ", ".join([f"forked from {parent.name}", f"up to turn {parent.until}", *edits])
+            yield from self._line((origin,), "dim")
         for exchange in snapshot.exchanges:
             yield Text()
             if isinstance(exchange, UnfoldableExchange):

@@ -4,7 +4,8 @@ Must not know: the log, and where bytes come from.
 
 A folder decodes the events of its format into facts (`recorder.model.facts`), tool calls among them, and reads its
 requests. A further format is a folder with a `DIALECT` and its line in `_FOLDERS`: everything that depends on a format
-reads it from there. A module `lint` in it has rules, a module `probe` the cases of a probe; their layers load them.
+reads it from there. A module `lint` in it has rules, a module `probe` the cases of a probe; their layers load them. A
+module `edit` writes an answer that a person gives (`recorder.wire.dialects.edited`).
 """
 
 from __future__ import annotations

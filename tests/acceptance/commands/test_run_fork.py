@@ -161,9 +161,32 @@ def test_a_cassette_can_be_forked_into_a_new_database(parent: Path, upstream: st
     assert json.loads(child["labels"]) == {"forked_from": {"name": "parent", "until": 1}}
 
 
+def test_an_edited_answer_is_played_and_the_child_says_so(parent: Path, upstream: str) -> None:
+    before = [each.body for each in entries(parent)]
+    ran = fork(parent, upstream, 2, "one", "two", more=["--edit", "2=All is different."])
+    assert ran.code == 0, ran.err
+    assert "Edited: turn 2 (exchange 2 of session parent)." in ran.err
+    assert [each.body for each in entries(parent) if each.session == "parent"] == before
+    assert b"All is different." in ran.out, "to the client"
+    shown = json.loads(command(parent, "show", "child", "--json").out)
+    assert shown["session"]["forked_from"]["edited"] == [{"turn": 2, "what": "text"}]
+    Draft202012Validator(schemas()["show"]).validate(shown)
+    text = command(parent, "show", "child").text
+    assert "up to turn 2, turn 2 edited (text)" in text
+    assert "All is different." in text
+    assert command(parent, "lint", "child").code == 0
+
+
 WRONG = [
     (("--replay", "parent", "--until", "1"), "--until is for a fork: give --then live with it"),
     (("--replay", "parent", "--model", "m"), "--model is for a fork"),
+    (("--replay", "parent", "--edit", "1=a"), "--edit is for a fork"),
+    (("--replay", "parent", "--then", "live", "--edit", "one"), "'one' is not an edit: write N=TEXT, "),
+    (("--replay", "parent", "--then", "live", "--edit", "1=a", "--edit", "1=b"), "--edit 1 is given twice"),
+    (
+        ("--replay", "parent", "--then", "live", "--until", "1", "--edit", "2=a"),
+        "--edit 2 is not replayed: 1 turn of parent can be answered from it.",
+    ),
     (("--then", "live", "--until", "1"), "--until is for a replay: name a recording with --replay"),
     (("--replay", "parent", "--then", "live", "--until", "1", "--strict"), "leave --strict out"),
     (("--replay", "parent", "--then", "live", "--until", "4"), "has 3 turns: give --until 3 or less, not 4"),
@@ -218,8 +241,8 @@ def test_of_five_workers_one_with_an_edited_prompt_four_are_replayed(upstream: s
     options = ("--session", "parent", "--upstream", upstream)
     assert run_parent(db, "run", *options, "--", *agent, *words).code == 0
     words[1] = "Work hard on it.:two"
-    options = ("--replay", "parent", "--then", "live", "--session", "child", "--speed", "max", "--upstream", upstream)
-    ran = run_parent(db, "run", *options, "--", *agent, *words)
+    forked = ("--replay", "parent", "--then", "live", "--session", "child", "--speed", "max", "--upstream", upstream)
+    ran = run_parent(db, "run", *forked, "--", *agent, *words)
     assert ran.code == 0, ran.err
     assert "its 6 turns, the last of which is exchange 6 of session parent" in ran.err
     assert "6 exchanges, of which 4 replayed from parent and 2 live, " in ran.err

@@ -1,0 +1,193 @@
+"""`recorder.replay.edit`: recorded answers with another text, a call or an error, as linters and SDKs read them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from recorder.demo.provider import bundled
+from recorder.errors import UsageError
+from recorder.lint.linter import lint
+from recorder.model.events import Recording
+from recorder.replay.edit import Edit, edited, parse_edit
+from recorder.wire.recording import recording_of
+from tests.support.facts import captured
+from tests.support.sdks import BASE, WAYS, answering, gemini_client
+
+TEXT = 'Paris is in „France“,\nand "Rome" is not. ✓'
+CALL = {"name": "get_weather", "arguments": {"city": "Zürich", "unit": "celsius"}}
+EDITS = {"text": parse_edit(f"2={TEXT}"), "call": parse_edit(f"2.call={json.dumps(CALL)}")}
+
+STREAMS = [each for each in bundled() if len(each.pieces) > 9]  # documents are one piece
+DEMO = {each.exchange.api: each for each in reversed(STREAMS)}  # the first of each format
+
+DOCUMENTS: dict[str, Any] = {
+    "openai-responses": {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": "m",
+        "status": "incomplete",
+        "error": None,
+        "incomplete_details": {"reason": "max_output_tokens"},
+        "output": [],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": 1,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": 2,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 3,
+        },
+    },
+    "openai-chat": {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "length"}],
+        "usage": {
+            "prompt_tokens": 1,
+            "completion_tokens": 2,
+            "total_tokens": 3,
+            "prompt_tokens_details": {"cached_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 0},
+        },
+    },
+    "anthropic": {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_reason": "max_tokens",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 1,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 2,
+            "output_tokens_details": {"thinking_tokens": 0},
+        },
+    },
+    "gemini": {
+        "candidates": [
+            {"content": {"role": "model", "parts": [{"text": "Hi"}]}, "finishReason": "MAX_TOKENS", "index": 0}
+        ],
+        "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 2, "totalTokenCount": 3},
+        "modelVersion": "m",
+        "responseId": "r",
+    },
+}
+
+
+def recorded_again(played: Recording) -> Recording:
+    """What is recorded of an edited answer that is played."""
+    assert played.response is not None
+    (kind,) = [value for name, value in played.response.headers if name.lower() == "content-type"]
+    api, request = played.exchange.api, played.request_body
+    exchange, events = captured(played.body, api, request=request, content_type=kind, status=played.response.status)
+    return recording_of(exchange, events)
+
+
+def document(api: str) -> Recording:
+    """A recorded document."""
+    body = json.dumps(DOCUMENTS[api]).encode()
+    return recording_of(*captured(body, api, content_type="application/json"))
+
+
+def read_whole(api: str, body: bytes) -> tuple[str, list[tuple[str, Any]]]:
+    """The text and the calls that the SDK of an API reads in a document."""
+    http = answering(body, kind="application/json")
+    if api == "gemini":
+        said = gemini_client(BASE, "v1beta", httpx_client=http).models.generate_content(model="m", contents="x")
+        return said.text or "", [(call.name or "", call.args) for call in said.function_calls or ()]
+    way = WAYS[api]
+    got = way.of(way.resource(way.client(BASE, http_client=http)).create(**way.asked("x")))
+    return got.text, got.calls
+
+
+def read_stream(api: str, body: bytes) -> tuple[str, list[tuple[str, Any]]]:
+    """The text and the calls that the SDK of an API reads in a stream."""
+    http = answering(body)
+    if api == "gemini":
+        client = gemini_client(BASE, "v1beta", httpx_client=http)
+        chunks = list(client.models.generate_content_stream(model="m", contents="x"))
+        calls = [call for chunk in chunks for call in chunk.function_calls or ()]
+        return "".join(chunk.text or "" for chunk in chunks), [(call.name or "", call.args) for call in calls]
+    way = WAYS[api]
+    with way.resource(way.client(BASE, http_client=http)).stream(**way.asked("x"), **way.options) as stream:
+        got = way.of(getattr(stream, way.final)())
+    return got.text, got.calls
+
+
+def expected(edit: Edit) -> tuple[str, list[tuple[str, Any]]]:
+    return (TEXT, []) if edit.call is None else ("", [(edit.call.name, edit.call.arguments)])
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+@pytest.mark.parametrize("api", DOCUMENTS)
+def test_an_edited_document_is_read_as_the_new_answer(api: str, edit: Edit) -> None:
+    played = edited(document(api), edit)
+    assert read_whole(api, played.body) == expected(edit)
+    assert [each for each in lint(recorded_again(played)) if each.severity == "error"] == []
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+@pytest.mark.parametrize("api", DOCUMENTS)
+def test_an_edited_stream_is_clean_and_read_as_the_new_answer(api: str, edit: Edit) -> None:
+    played = edited(DEMO[api], edit)
+    assert lint(recorded_again(played)) == []
+    assert read_stream(api, played.body) == expected(edit)
+
+
+@pytest.mark.parametrize("api", DOCUMENTS)
+def test_an_edited_stream_keeps_the_recorded_pace(api: str) -> None:
+    recorded = DEMO[api]
+    times = [piece.t_ns for piece in edited(recorded, EDITS["text"]).pieces]
+    assert times == sorted(times)
+    assert (times[0], times[-1]) == (recorded.pieces[0].t_ns, recorded.pieces[-1].t_ns)
+    assert len(times) > 5, "it comes in deltas"
+
+
+@pytest.mark.parametrize("api", DOCUMENTS)
+def test_an_edited_status_is_the_error_of_the_format(api: str) -> None:
+    played = edited(DEMO[api], parse_edit("1.status=529"))
+    assert played.response is not None
+    assert played.response.status == 529
+    assert "This answer was edited" in json.loads(played.body)["error"]["message"]
+    assert [each for each in lint(recorded_again(played)) if each.severity == "error"] == []
+
+
+def test_what_is_not_an_answer_cannot_be_edited() -> None:
+    refused = edited(DEMO["anthropic"], parse_edit("1.status=529"))
+    for recorded in (refused, msgspec.structs.replace(DEMO["anthropic"], pieces=()), document("openai-chat")):
+        if recorded.exchange.api == "openai-chat":
+            recorded = msgspec.structs.replace(recorded, pieces=())
+        with pytest.raises(UsageError, match="has no answer that can be edited"):
+            edited(recorded, EDITS["text"])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "1",
+        "1=",
+        "0=x",
+        "x=y",
+        "1.status=200",
+        "1.status=",
+        "1.call={}",
+        "1.call=no",
+        '1.call={"name":"a"}',
+        "1.tool=x",
+    ],
+)
+def test_what_is_not_an_edit_is_one_sentence(given: str) -> None:
+    with pytest.raises(ValueError, match=r"write N=TEXT, N\.call="):
+        parse_edit(given)
