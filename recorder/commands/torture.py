@@ -39,7 +39,8 @@ from recorder.proxy.http.messages import Transport
 from recorder.proxy.http.server_capacity import raise_limit
 from recorder.proxy.routing import Routes
 from recorder.recordings.session import require_whole
-from recorder.replay.matching.noise import How, Rules
+from recorder.replay.matching.noise import Rules
+from recorder.replay.matching.rules import How
 from recorder.torture.faulty import with_faults
 from recorder.torture.plan import PlannedFault, plan
 from recorder.torture.report import is_bad, junit_text, row, summary

@@ -332,9 +332,8 @@ def _partners(a: Sequence[ItemRow], b: Sequence[ItemRow]) -> Partners:
                 pairs.append((one, line.pop()))
             else:
                 unmatched.append(one)
-        left_a, left_b = unmatched, []
-        for line in waiting.values():
-            left_b += reversed(line)
+        left = {id(other) for other in chain.from_iterable(waiting.values())}
+        left_a, left_b = unmatched, [other for other in left_b if id(other) in left]
     pairs += [(one, None) for one in left_a]
     pairs += [(None, other) for other in left_b]
     return pairs

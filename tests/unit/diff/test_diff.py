@@ -339,6 +339,17 @@ def test_what_several_events_of_a_response_repeat_is_told_once() -> None:
     assert compared(_of_model("big"), _of_model("small")).count("events") == 1
 
 
+def test_calls_that_all_stand_elsewhere_are_compared_in_their_order() -> None:
+    def calls(*places: int) -> Reply:
+        events = []
+        for at, name in zip(places, ("look_up", "send"), strict=True):
+            item = {"type": "function_call", "call_id": name, "name": name, "arguments": "{}"}
+            events.append({"type": "response.output_item.done", "output_index": at, "item": item})
+        return Reply(tuple(events))
+
+    assert differing(calls(0, 1), calls(2, 3)) == ("events",)
+
+
 def test_what_would_take_minutes_to_align_is_refused_at_once() -> None:
     assert stretches(*numbered(range(150_000), range(150_000, 300_000))) is None
     assert stretches(*numbered(range(300_000), [*range(150_000), -1, *range(150_001, 300_000)])) is not None

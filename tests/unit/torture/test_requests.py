@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from recorder.replay.matching import Matcher
-from recorder.replay.matching.noise import DEFAULT, Rules
+from recorder.replay.matching.noise import Rules
+from recorder.replay.matching.rules import DEFAULT
 from recorder.replay.transport import ReplayTransport
 from recorder.torture.requests import AskedRequest, NotingTransport
 from tests.support.proxy import request_for
