@@ -25,14 +25,15 @@ if TYPE_CHECKING:
 MODES = ("none", "once", "new_episodes", "all", "rewrite", "verify")
 MARKER = (
     "recorder(cassette or session, speed, fault, upstream, match, allow_network, verify): how `recorder_replay` "
-    "answers; a cassette's path begins beside the test file, and is <cassette dir>/<module>/<test>.sse.jsonl if none "
-    "is named."
+    "answers; without that fixture, variables as OPENAI_BASE_URL point clients at it; a cassette's path begins beside "
+    "the test file, and is <cassette dir>/<module>/<test>.sse.jsonl if none is named."
 )
 
 _REPLAY = pytest.StashKey["Replay"]()
 _PASSED = pytest.StashKey[bool]()
 _BEGAN_NS = pytest.StashKey[int]()
 _FIXTURE = "recorder_replay"
+_POINTS = pytest.StashKey[bool]()  # of a test with the marker alone: its clients are pointed here
 _BEGAN = "recorder_began_ns"  # of a run, for the processes of pytest-xdist
 _MESSAGE = "recorder"  # a property of a report: what there is to say of a test that passed
 
@@ -81,10 +82,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Check the settings once, if a test needs them: a run without such a test loads nothing for it.
+    """Give tests with the marker the fixture. Check the settings once, if a test needs them: a run without such a test
+    loads nothing for it.
 
     A process of pytest-xdist cannot stop the run: there the tests fail one by one, with the same sentence.
     """
+    for item in items:
+        if (
+            isinstance(item, pytest.Function)
+            and item.get_closest_marker("recorder")
+            and _FIXTURE not in item.fixturenames
+        ):
+            item.fixturenames.insert(0, _FIXTURE)  # before those which make a client
+            item.stash[_POINTS] = True
     is_worker = hasattr(config, "workerinput")
     if is_worker or not any(_FIXTURE in getattr(item, "fixturenames", ()) for item in items):
         return
@@ -121,8 +131,11 @@ def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
     mode = config.getoption("recorder_mode") or config.getini("recorder_mode")
     replay: Replay = load("recorder.testing.fixture:opened")(request.node, mode, config.stash[_BEGAN_NS])
     request.node.stash[_REPLAY], request.node.stash[_PASSED] = replay, False
+    variables = replay.variables()
+    if request.node.stash.get(_POINTS, False):
+        variables |= replay.clients()
     with pytest.MonkeyPatch.context() as patched:
-        for name, value in replay.variables().items():
+        for name, value in variables.items():
             patched.setenv(name, value)
         yield replay
     if message := replay.close(passed=request.node.stash[_PASSED]):

@@ -51,7 +51,7 @@ from recorder.testing.replaying import AsyncReplay, JournalRecording, SyncReplay
 from recorder.testing.saving import SOURCE, is_of_this_run, is_only_of, is_shared, of_test, save_recorded
 from recorder.testing.settings import Settings, settings
 from recorder.testing.subject import RecordedTest, loaded
-from recorder.wire.providers import PROVIDERS
+from recorder.wire.providers import BY_NAME, PROVIDERS
 from recorder.wire.recording import recording_of
 from recorder.wire.upstreams import HOSTS
 
@@ -98,6 +98,7 @@ def _advice(chosen: Settings) -> list[str]:
 
 
 LISTED = 10  # of what was asked, or was there, in a message
+NO_KEY = "none"  # without a key SDKs do not start
 GRACE_S = 1.0  # for the last response to be recorded whole after its client has it
 
 _VERSIONS = {provider.name: provider.sdk_version for provider in PROVIDERS}  # that SDKs want in their base URL
@@ -170,6 +171,23 @@ class Replay(RecordedTest):
     def variables(self) -> dict[str, str]:
         """Return what a replay sets in the environment, so that a client that does not come here is noticed."""
         return self._guard.proxy.variables(os.environ) if self._guard is not None else {}
+
+    def clients(self) -> dict[str, str]:
+        """Return the variables of `recorder env` that point clients here, each with a key if the test has none."""
+        found: dict[str, str] = {}
+        for upstream in Routes(self._upstreams()).upstreams:
+            provider = BY_NAME.get(upstream.name)
+            if provider is None:
+                continue
+            server = self.base_url(provider.name).removesuffix(f"/{provider.name}{provider.sdk_version}")
+            for variable, version in provider.base_variables.items():
+                found[variable] = f"{server}/{provider.name}{version}"
+            for variable, value in provider.environment.items():
+                found.setdefault(variable, value.format(url=server))
+            keys = [*filter(None, (provider.key_variable, *provider.other_key_variables))]
+            if keys and not any(map(os.environ.get, keys)):
+                found[keys[0]] = NO_KEY
+        return found
 
     def base_url(self, upstream: str = "openai") -> str:
         """Return the URL of a server on this machine in place of an upstream, as its SDK takes a base URL."""

@@ -126,14 +126,6 @@ recorder show latest
     assert b"response.completed" in (tmp_path / "received.sse").read_bytes()
 
 
-APP = """
-from openai import OpenAI
-
-def answer(question):
-    return OpenAI().responses.create(model="gpt-demo", input=question).output_text
-"""
-
-
 async def test_ten_lines_lead_from_a_live_call_to_a_green_test_without_network(tmp_path: Path) -> None:
     """The lines of "Test" as they stand; the built-in upstream is the provider, and then it is gone."""
     [test] = blocks(README, "python")
@@ -142,11 +134,10 @@ async def test_ten_lines_lead_from_a_live_call_to_a_green_test_without_network(t
     cassette = tmp_path / shlex.split(add)[2]
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_app.py").write_text(test)
-    (tmp_path / "app.py").write_text(APP)
 
     async def typed(line: str, upstream: str, **key: str) -> str:
         (tmp_path / "pytest.ini").write_text(
-            f"[pytest]\npythonpath = .\naddopts = -p no:asyncio\nrecorder_upstream = openai={upstream}\n"
+            f"[pytest]\naddopts = -p no:asyncio\nrecorder_upstream = openai={upstream}\n"
         )
         process = await asyncio.create_subprocess_exec(
             *("bash", "-c", line),

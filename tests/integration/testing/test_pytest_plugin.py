@@ -536,3 +536,46 @@ def lines_of(cassette: Path) -> dict[int, list[str]]:
         number = value[1] if isinstance(value, list) else value.get("exchange", 0)
         lines.setdefault(number, []).append(line)
     return lines
+
+
+# -- the marker without the fixture
+
+
+BY_MARKER = """
+@pytest.mark.recorder
+def test_one():
+    with openai.OpenAI() as client:
+        events = client.responses.create(model="m", input="hi", stream=True)
+        assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == "Zürich"
+"""
+
+
+@pytest.fixture
+def without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("without_keys")
+def test_the_marker_alone_points_clients_at_the_cassette_without_a_key(held: Project) -> None:
+    held.test(f"""
+import os
+{BY_MARKER}
+def test_two():
+    assert "OPENAI_BASE_URL" not in os.environ
+@pytest.mark.recorder
+def test_three(recorder_replay):
+    assert "OPENAI_BASE_URL" not in os.environ
+    ask(recorder_replay.base_url())
+""").holds("hi", path="cassettes/test_it/test_three.sse.jsonl").said(passed=3)
+
+
+def test_the_marker_alone_records_with_the_key_there_is(
+    project: Project, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-mine")
+    project.pytester.makeini(f"[pytest]\nrecorder_upstream = openai={upstream.base}")
+    keeps_the_key = "    assert openai.OpenAI().api_key == 'sk-mine'\n"
+    project.test(BY_MARKER + keeps_the_key).said("--recorder-mode=once", passed=1)
+    assert [asked["input"] for asked in upstream.asked] == ["hi"]
+    project.said(passed=1)
