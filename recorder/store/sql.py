@@ -1,7 +1,7 @@
 """Statements at the driver, and the expressions that many of them share: written once, compiled on first use.
 
-Most are SQLAlchemy's, and so the same everywhere. Where engines differ in kind (full-text search) the engine gives the
-text. Values are always given by name.
+Most are SQL that every engine takes as it is, DuckDB too. Where engines differ, a function of the engine's name gives
+the text, or `OfEngine` a part of it; what follows from a table's columns is SQLAlchemy's. Values are given by name.
 """
 
 from __future__ import annotations
