@@ -311,7 +311,8 @@ def _of_days(by: Sequence[By], summed: Summed, rows: str, sums: Sequence[str], e
     values = {name: written(value, engine) for name, value in DAILY_KEYS.items()}
     columns = ", ".join([*(f"{value} AS {name}" for name, value in values.items()), *sums])
     daily = f"SELECT {columns} FROM {rows} {summed.where(_USAGE)} GROUP BY {', '.join(values.values())}"
-    keys = ["days" if name in _DATES else name for name in by]
+    days = dict.fromkeys(_DATES, "days")
+    keys = [days.get(name, name) for name in by]
     totals = [f"sum({name}) AS {name}" for name in _SUMS]
     selected = ", ".join([*_numbered(keys), *totals])
     return summed.statement(f"SELECT {selected} FROM ({daily}) AS daily GROUP BY {', '.join(keys)}")
