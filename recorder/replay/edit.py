@@ -21,7 +21,7 @@ from typing import Any, Literal
 import msgspec
 
 from recorder.errors import UsageError
-from recorder.model.events import Piece, Recording, ResponseHead
+from recorder.model.events import Piece, Recording, ResponseHead, header
 from recorder.wire.dialects import error_body, framing, parts
 from recorder.wire.dialects.edited import EditedAnswer, EditedCall
 from recorder.wire.dialects.json_values import Object, as_json, decoded_or_none, request_object
@@ -72,7 +72,7 @@ def edited(recorded: Recording, edit: Edit) -> Recording:
     if format is None or head is None or head.status >= 400 or recorded.is_coded:
         raise _no_answer(recorded)
     try:
-        if framing(dict(recorded.headers).get("content-type")) == "sse":
+        if framing(header(recorded.headers, "content-type")) == "sse":
             pieces = _streamed(recorded, edit, format)
         else:
             pieces = [_document(recorded, edit, format)]

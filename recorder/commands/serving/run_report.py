@@ -20,7 +20,10 @@ from recorder.model.text import counted, safe_text
 from recorder.recordings.loader import load_exchanges
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
-from recorder.store.queries.usage import Summed, Tally, usage
+from recorder.store.queries.usage import Summed, Tally, together, usage
+
+IN_LIMIT = 10_000
+"""Exchanges that are named in one statement: SQLite and PostgreSQL take some 32,000 parameters."""
 
 
 def say(line: str) -> None:
@@ -65,11 +68,14 @@ async def _recorded(log: LogReader, ended: EndedCommand, fork: Fork | None) -> R
     except NotFoundError:
         return None
     exchanges = [each for each in await log.exchanges(session.session_id) if each.started_ns >= ended.began_ns]
-    paid = Summed(ended.began_ns)
+    paid = [Summed(ended.began_ns)]
     if fork is not None:
-        paid = Summed(exchange_ids=[each.exchange_id for each in exchanges if fork.is_live(each)])
-    sums = {each.key[0]: each for each in await usage(log, ("session",), paid)}
-    used = sums.get(session.session_id)
+        live = [each.exchange_id for each in exchanges if fork.is_live(each)]
+        paid = [Summed(exchange_ids=live[start : start + IN_LIMIT]) for start in range(0, len(live), IN_LIMIT)]
+    sums: list[Tally] = []
+    for part in paid:
+        sums += [each for each in await usage(log, ("session",), part) if each.key[0] == session.session_id]
+    used = together(sums) if sums else None
     return RecordedCommand(session, exchanges, used) if exchanges else None
 
 

@@ -13,6 +13,7 @@ import pytest
 from genai_prices.data import providers
 from sqlalchemy import URL
 
+from recorder.archive.opening import open_log
 from recorder.model.prices import PriceRow
 from recorder.prices.genai import package_prices
 from recorder.prices.own_file import OwnPrices
@@ -20,11 +21,12 @@ from recorder.prices.table import update
 from recorder.projections.rows import ExchangeRow, ParametersRow, UsageRow
 from recorder.store.location import database_url
 from recorder.store.queries.usage import COSTS as USAGE_COSTS
+from recorder.store.queries.usage import Summed, usage
 from recorder.store.write.writer import Store
 from tests.support.corpus import CORPUS, needs_corpus
 from tests.support.empty_log import empty
 from tests.support.facts import captured, folded
-from tests.support.rows import an_exchange, price_rows, put, row, written
+from tests.support.rows import an_exchange, make_id, price_rows, put, row, written
 from tests.support.server import run
 from tests.support.superuser import asked
 from tests.unit.projections.test_usage_corpus import APIS, DIFFERENCES, EXTRACTORS, USUAL, reporting
@@ -188,6 +190,18 @@ def test_sums_of_costs_are_exact_decimals(shared_database: URL) -> None:
             "partial": 1,
         }
     ]
+
+
+async def test_tokens_are_summed_of_the_exchanges_that_are_named(database: URL) -> None:
+    with written(database) as connection:
+        for number in (1, 2, 3):
+            used(connection, number, "m-1", {"input_tokens": 10**number, "output_tokens": 1})
+    async with await open_log(database) as log:
+        (all_of_them,) = await usage(log, ("model",))
+        wanted = Summed(exchange_ids=[make_id(1), make_id(3)])
+        (some,) = await usage(log, ("model",), wanted)
+        assert await usage(log, ("model",), Summed(exchange_ids=[])) == []
+    assert (all_of_them.input_tokens, some.input_tokens) == (1110, 1010)
 
 
 def test_a_price_begins_and_ends_at_its_nanosecond(database: URL) -> None:

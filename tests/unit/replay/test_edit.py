@@ -11,9 +11,10 @@ import pytest
 from recorder.demo.provider import bundled
 from recorder.errors import UsageError
 from recorder.lint.linter import lint
-from recorder.model.events import Recording
+from recorder.model.events import WEBSOCKET, Recording, ResponseHead, header
 from recorder.replay.edit import Edit, edited, parse_edit
 from recorder.wire.recording import recording_of
+from recorder.wire.turns import payload_of
 from tests.support.facts import captured
 from tests.support.sdks import BASE, WAYS, answering, gemini_client
 
@@ -88,7 +89,7 @@ DOCUMENTS: dict[str, Any] = {
 def recorded_again(played: Recording) -> Recording:
     """What is recorded of an edited answer that is played."""
     assert played.response is not None
-    (kind,) = [value for name, value in played.response.headers if name.lower() == "content-type"]
+    kind = header(played.response.headers, "content-type")
     api, request = played.exchange.api, played.request_body
     exchange, events = captured(played.body, api, request=request, content_type=kind, status=played.response.status)
     return recording_of(exchange, events)
@@ -143,6 +144,18 @@ def test_an_edited_stream_is_clean_and_read_as_the_new_answer(api: str, edit: Ed
     played = edited(DEMO[api], edit)
     assert lint(recorded_again(played)) == []
     assert read_stream(api, played.body) == expected(edit)
+
+
+def test_an_edited_turn_over_websocket_is_a_stream_over_http() -> None:
+    recorded = DEMO["openai-responses"]
+    request = msgspec.structs.replace(recorded.request, method=WEBSOCKET)
+    head = ResponseHead(101, "Switching Protocols", [("Upgrade", "websocket")])
+    payloads = [each._replace(raw=payload_of(each.raw) or b"") for each in recorded.pieces]
+    turn = msgspec.structs.replace(recorded, request=request, response=head, pieces=payloads)
+    played = edited(turn, EDITS["text"])
+    assert played.response is not None
+    assert played.response.status == 200
+    assert read_stream("openai-responses", played.body) == expected(EDITS["text"])
 
 
 @pytest.mark.parametrize("api", DOCUMENTS)
