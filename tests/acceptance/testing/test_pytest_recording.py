@@ -179,6 +179,7 @@ def test_a_test_that_records_anew_leaves_others_what_they_ask_for(
     project.test(TWO).said("--recorder-mode=once", passed=2)
     assert prompts(project) == ["of a", "both", "of b"]
     [_, before, _] = project.recordings("shared.sse.jsonl")
+    upstream.answer = stream("Zür", "ich")
     project.test(TWO.replace('"of a"', '"other"')).said("--recorder-mode", mode, "-k", "test_a", passed=1)
     assert sorted(prompts(project)) == ["both", "of b", "other"]
     [both] = [each for each in project.recordings("shared.sse.jsonl") if b"both" in each.request_body]

@@ -137,7 +137,7 @@ def test_one(recorder_replay):
 
 def test_a_level_that_does_not_exist_stops_the_run_in_a_sentence(project: Project) -> None:
     project.pytester.makeini("[pytest]\nrecorder_verify = words")
-    result = project.test("def test_one(): ...").run()
+    result = project.test(ONE_TEST).run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "recorder: recorder_verify names no level 'words': the levels are request, answer" in str(result.stderr)
 
