@@ -22,6 +22,7 @@ from recorder.program import load
 if TYPE_CHECKING:
     from recorder.testing.fixture import Replay
 
+LISTED = 20  # cassettes that a summary names: what fits a terminal
 MODES = ("none", "once", "new_episodes", "all", "rewrite", "verify")
 MARKER = (
     "recorder(cassette or session, speed, fault, upstream, match, allow_network, verify): how `recorder_replay` "
@@ -143,9 +144,11 @@ def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    messages: list[str] = []
     for report in chain.from_iterable(terminalreporter.stats.values()):
-        if getattr(report, "when", "") != "teardown":
-            continue
-        for name, message in report.user_properties:
-            if name == _MESSAGE:
-                terminalreporter.write_line(f"recorder: {message}")
+        if getattr(report, "when", "") == "teardown":
+            messages += [message for name, message in report.user_properties if name == _MESSAGE]
+    for message in messages[:LISTED]:
+        terminalreporter.write_line(f"recorder: {message}")
+    if len(messages) > LISTED:
+        terminalreporter.write_line(f"recorder: {len(messages) - LISTED} cassettes more.")

@@ -98,6 +98,10 @@ def _advice(chosen: Settings) -> list[str]:
 
 
 LISTED = 10  # of what was asked, or was there, in a message
+ASKED_NOTHING = (
+    "recorder: there is nothing to record, because the test asked for nothing. Give its client "
+    "recorder_replay.base_url('openai') or a transport; with the marker alone, make the client inside of the test."
+)
 NO_KEY = "none"  # without a key SDKs do not start
 GRACE_S = 1.0  # for the last response to be recorded whole after its client has it
 
@@ -308,6 +312,8 @@ class Replay(RecordedTest):
         if self._journal is None:
             return None
         recorded = self._journal.recordings(self._loaded.session.session_id)
+        if self._settings.mode == "once" and not recorded and not self.requests:
+            pytest.fail(ASKED_NOTHING, pytrace=False)
         if not self._settings.verifies:
             used = {each.exchange_id for each in self.requests if each.exchange_id is not None}
             return save_recorded(self._settings, self._loaded, recorded, used)

@@ -27,6 +27,7 @@ from recorder.diff import DEFAULT, Terms, diff
 from recorder.errors import RecorderError
 from recorder.files import save
 from recorder.model.events import WEBSOCKET, Recording, Session
+from recorder.model.text import counted
 from recorder.recordings.files import load_cassette
 from recorder.recordings.session import RecordedSession
 from recorder.replay.matching import Match, Matcher, request_of
@@ -84,7 +85,7 @@ def _save(chosen: Settings, loaded: RecordedSession, recorded: Sequence[Recordin
     if chosen.mode in AGAIN:
         parts = _with_unchanged(there, parts, chosen)
     if parts == before:
-        return None
+        return f"{chosen.shown} stays as it is: nothing differs." if chosen.mode in AGAIN and parts else None
     if not parts:
         chosen.cassette.unlink(missing_ok=True)
         return f"{chosen.shown} was removed: {chosen.test} asked for nothing."
@@ -93,7 +94,8 @@ def _save(chosen: Settings, loaded: RecordedSession, recorded: Sequence[Recordin
     session = _labelled(there.session if stays else loaded.session, parts, chosen)
     rows = redacted_rows(session, [part.recording for part in parts], chosen.redactions)
     save(chosen.cassette, cassette_lines(session, rows))
-    return None
+    added = sum(part.exchange_id not in ids for part in parts)
+    return f"{chosen.shown} was written: {counted(len(parts), 'exchange')}, {added} of them new."
 
 
 def _current(chosen: Settings, loaded: RecordedSession) -> RecordedSession:

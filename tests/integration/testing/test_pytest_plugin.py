@@ -579,3 +579,20 @@ def test_the_marker_alone_records_with_the_key_there_is(
     project.test(BY_MARKER + keeps_the_key).said("--recorder-mode=once", passed=1)
     assert [asked["input"] for asked in upstream.asked] == ["hi"]
     project.said(passed=1)
+
+
+# -- what a run says of what it has written
+
+
+def test_a_summary_says_what_was_written_and_what_was_not(project: Project, upstream: Upstream, recorded: Path) -> None:
+    said = project.said("--recorder-mode=rewrite", passed=1)
+    assert f"recorder: {ONE_CASSETTE} stays as it is: nothing differs.\n" in said
+    said = project.test(TWO_ANSWERS.replace('"ho"', '"hey"')).said("--recorder-mode=rewrite", passed=1)
+    assert f"recorder: {ONE_CASSETTE} was written: 2 exchanges, 1 of them new.\n" in said
+    assert "recorder: " not in project.said(passed=1)
+
+
+def test_a_test_that_asks_for_nothing_cannot_be_recorded(project: Project) -> None:
+    said = project.test("def test_one(recorder_replay): ...").said("--recorder-mode=once", passed=1, errors=1)
+    assert "recorder: there is nothing to record, because the test asked for nothing." in said
+    assert not (project.pytester.path / ONE_CASSETTE).exists()
