@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +16,7 @@ from recorder.archive.place import chosen_url
 from recorder.commands.serving.listening import listening
 from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.recording import Ending, departures, recording
+from recorder.commands.terminal.keys import key_of
 from recorder.commands.terminal.lenience import lenience_options
 from recorder.commands.terminal.options import FILE, database_option, flag, format_option
 from recorder.commands.terminal.output import (
@@ -33,7 +32,7 @@ from recorder.errors import RecorderError, UsageError
 from recorder.lint.report import WIDTH, Lenience
 from recorder.model.events import Recording
 from recorder.model.text import counted, safe_text
-from recorder.prices.table import valid_prices
+from recorder.prices.table import list_price, valid_prices
 from recorder.probe.apis import APIS
 from recorder.probe.cases import Bound, Case, Mode, ProbeApi, bound
 from recorder.probe.judge import judge
@@ -113,7 +112,7 @@ def command(
     recorder probe http://127.0.0.1:8900 --api openai-chat --dry-run
     """
     log_to_stderr()
-    plan = _plan(APIS[api], url, _key(key_env), model, only, timeout)
+    plan = _plan(APIS[api], url, key_of(key_env), model, only, timeout)
     for line in (*_announcement(plan, chosen_url(db)), *departures((), network)):
         (write_line if dry_run else echo)(line)
     if dry_run:
@@ -140,17 +139,6 @@ def command(
             write_line(safe_text(line))
         echo(f"Recorded as session {name}: `recorder show {name}`, `recorder lint {name}`.")
     sys.exit(FOUND if is_faulty(verdicts) else 0)
-
-
-def _key(variable: str | None) -> str | None:
-    if variable is None:
-        return None
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise UsageError(f"The variable {variable} is not set: set it to the key of the gateway, or name another one.")
-    if not re.fullmatch(r"[\x21-\x7e]+", key):
-        raise UsageError(f"The value of {variable} is not a key: a key is one word of plain ASCII.")
-    return key
 
 
 def _plan(api: ProbeApi, url: str, key: str | None, model: str | None, only: Sequence[str], silence_s: float) -> Plan:
@@ -189,15 +177,8 @@ async def _usd(database: URL, plan: Plan, most: Bound) -> Decimal | None:
         return None
     async with log:
         prices = await valid_prices(log, time.time_ns(), plan.model)
-    rows = [row for row in prices if row.provider == plan.upstream.name and not row.service_tier]
-    card = {}
-    for row in rows:
-        if row.rank == rows[0].rank and not row.above_input_tokens:
-            card[row.unit] = row.usd_per_million
-    given, put_out = card.get("input"), card.get("output")
-    if given is None or put_out is None:
-        return None
-    return (Decimal(given) * most.input_tokens + Decimal(put_out) * most.output_tokens) / 1_000_000
+    price = list_price(prices, plan.upstream.name)
+    return None if price is None else price.usd(most.input_tokens, most.output_tokens)
 
 
 async def _send(database: URL, name: str, plan: Plan, network: Network) -> list[Sent]:

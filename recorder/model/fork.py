@@ -1,6 +1,7 @@
-"""The parent of a session that repeats what was recorded in another one and is live else: a label of the session's row.
+"""The parent of a session that repeats another one: a label of the session's row.
 
 {"forked_from": {"name": "weather", "until": 3, "session_id": "0199f3c2-…"}}
+{"resent_from": {"name": "weather", "session_id": "0199f3c2-…", "model": "gpt-5-mini"}}
 """
 
 from __future__ import annotations
@@ -26,13 +27,36 @@ class ForkedFrom(msgspec.Struct, frozen=True, omit_defaults=True):
     edited: tuple[EditedTurn, ...] = ()
 
 
+class ResentFrom(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The parent whose requests were sent once more, and what was different."""
+
+    name: str
+    session_id: str | None = None  # None if the parent was a file
+    to: str | None = None  # the address, if it was another one
+    model: str | None = None  # if it was another one
+
+
 class _Labels(msgspec.Struct, frozen=True):
     forked_from: ForkedFrom | None = None
+    resent_from: ResentFrom | None = None
 
 
 def fork_labels(parent: ForkedFrom) -> str:
     """Return the labels of a fork."""
     return msgspec.json.encode({"forked_from": parent}).decode()
+
+
+def resend_labels(parent: ResentFrom) -> str:
+    """Return the labels of a session of requests that were sent again."""
+    return msgspec.json.encode({"resent_from": parent}).decode()
+
+
+def resent_from(session: Session) -> ResentFrom | None:
+    """Return whose requests a session repeats; None if it does not, or its labels are of another kind."""
+    try:
+        return msgspec.json.decode(session.labels, type=_Labels).resent_from
+    except msgspec.MsgspecError:
+        return None
 
 
 def parent_of(session: Session) -> ForkedFrom | None:

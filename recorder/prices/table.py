@@ -11,7 +11,9 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import URL, insert, select
@@ -44,6 +46,16 @@ class UpdateReport(msgspec.Struct, frozen=True):
     unpriced: list[str]  # upstreams without a price list, but for subscriptions, which need none
     added: int
     closed: int  # rows that have another end, or are gone; a new price closes one and adds one
+
+
+class ListPrice(NamedTuple):
+    """The price of a model without tiers, caches and steps: what an estimate needs."""
+
+    input_usd: Decimal  # of a million tokens
+    output_usd: Decimal
+
+    def usd(self, input_tokens: int, output_tokens: int) -> Decimal:
+        return (self.input_usd * input_tokens + self.output_usd * output_tokens) / 1_000_000
 
 
 def update(store: Store, own: OwnPrices | None, models: Models, at_ns: int) -> UpdateReport:
@@ -107,6 +119,19 @@ async def valid_prices(log: LogReader, at_ns: int, model: str | None = None) -> 
         there = [row for row in there if matches(row.model, model)]
     begun = [row for row in there if row.model != LIST and row.valid_from_ns <= at_ns]
     return [row for row in begun if row.valid_to_ns is None or row.valid_to_ns > at_ns]
+
+
+def list_price(prices: Iterable[PriceRow], provider: str) -> ListPrice | None:
+    """Return the price at a provider of the model whose rows these are; None if they have none."""
+    rows = [row for row in prices if row.provider == provider and not row.service_tier]
+    card = {}
+    for row in rows:
+        if row.rank == rows[0].rank and not row.above_input_tokens:
+            card[row.unit] = row.usd_per_million
+    given, put_out = card.get("input"), card.get("output")
+    if given is None or put_out is None:
+        return None
+    return ListPrice(Decimal(given), Decimal(put_out))
 
 
 def own_prices(path: Path | None) -> OwnPrices | None:

@@ -25,7 +25,7 @@ from rich.text import Text
 from recorder.commands.terminal.output import dollars, is_dumb, seconds
 from recorder.commands.terminal.table import LEAST_ID, cut
 from recorder.model.events import CloseRecord, Exchange
-from recorder.model.fork import parent_of
+from recorder.model.fork import parent_of, resent_from
 from recorder.model.text import counted, safe_text
 from recorder.projections.connection import ConnectionSummary
 from recorder.projections.rows import AnomalyRow, ItemRow
@@ -111,6 +111,8 @@ class _Lines:
             edits = [f"turn {each.turn} edited ({each.what})" for each in parent.edited]
             origin = ", ".join([f"forked from {parent.name}", f"up to turn {parent.until}", *edits])
             yield from self._line((origin,), "dim")
+        if (first := resent_from(snapshot.session)) is not None:
+            yield from self._line((f"resent from {first.name}",), "dim")
         for exchange in snapshot.exchanges:
             yield Text()
             if isinstance(exchange, UnfoldableExchange):

@@ -58,6 +58,12 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
         ["BROKEN", "--", sys.executable],
         ["FILE", "--", sys.executable, "-c", f"raise SystemExit({HOSTILE!r})"],
     ],
+    "resend": [
+        ["latest", "--to", "http://127.0.0.1:1", "--dry-run", "--model", HOSTILE],
+        ["latest", "--to", HOSTILE],
+        ["latest", "--key-env", HOSTILE],
+        [NOBODY],
+    ],
     "usage": [["--by", by] for by in ("day", "model", "session", "client", "tool")] + [["--since", HOSTILE]],
     "prices": [["update"], ["list", "--model", HOSTILE], ["update", "--file", HOSTILE], ["path"]],
     "import": [["FILE"], ["BROKEN"], ["CASSETTE"], [FILE_NAME], ["FILE", "--session", NAME]],

@@ -1,0 +1,220 @@
+"""`recorder resend`: the requests of a recording once more, as a session that can be compared with it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from hashlib import sha256
+
+import click
+from sqlalchemy import URL
+
+from recorder.archive.opening import open_log
+from recorder.archive.place import chosen_url
+from recorder.commands.ops.recover import recover_left
+from recorder.commands.serving.network import network_settings
+from recorder.commands.serving.recording import departures
+from recorder.commands.serving.resending import Budget, Prices, Sending, asked_model, send
+from recorder.commands.terminal.keys import key_of
+from recorder.commands.terminal.options import database_option, flag
+from recorder.commands.terminal.output import dollars, echo, log_to_stderr, write_line
+from recorder.commands.terminal.recordings import loader
+from recorder.commands.terminal.session_names import new_name
+from recorder.errors import NotFoundError, RecorderError, UsageError
+from recorder.model.events import LATEST, Recording
+from recorder.model.fork import ResentFrom, resend_labels, resent_from
+from recorder.model.text import counted, safe_text
+from recorder.prices.table import list_price, valid_prices
+from recorder.proxy.http import server
+from recorder.proxy.http.network import Network
+from recorder.proxy.routing import Routes, Upstream, parse_upstream
+from recorder.recordings.loader import load_session
+from recorder.recordings.names import is_file
+from recorder.recordings.session import RecordedSession
+from recorder.replay.resend import Resend, missing, resend_of, why_not
+from recorder.wire.providers import BY_NAME
+from recorder.wire.upstreams import KNOWN
+
+TIMES_LIMIT = 1_000  # of a request: more says no more about a model
+NAME_LIMIT = 120  # characters of the parent's name in that of the session
+
+
+@click.command()
+@click.argument("source", metavar="SESSION|FILE")
+@click.option("--to", metavar="URL", help="The base URL of another server; only the key of --key-env goes there.")
+@click.option("--model", metavar="NAME", help="The model to ask, in place of the recorded ones.")
+@click.option(
+    "--times",
+    type=click.IntRange(1, TIMES_LIMIT),
+    default=1,
+    help="How often each request is sent, with what the session has already.",
+)
+@click.option(
+    "--limit",
+    metavar="USD",
+    type=click.FloatRange(min=0),
+    help="Send nothing that is likely to bring the cost of the session above this.",
+)
+@click.option(
+    "--key-env",
+    metavar="NAME",
+    help="The variable that has the key. [default: that of the company, as OPENAI_API_KEY; with --to none]",
+)
+@click.option(
+    "--session",
+    metavar="NAME",
+    help="Record into the session of this name. [default: one for this recording, address and model]",
+)
+@flag("--dry-run", help="Only print what would be sent, and what it may cost.")
+@network_settings
+@database_option
+def command(
+    db: str | None,
+    network: Network,
+    source: str,
+    to: str | None,
+    model: str | None,
+    times: int,
+    limit: float | None,
+    key_env: str | None,
+    session: str | None,
+    dry_run: bool,
+) -> None:
+    """Send the requests of a recording again, as they were recorded, and record the answers as a session.
+
+    Nothing is sent twice: the same command goes on where it was interrupted, killed or stopped by its limit, and a
+    higher --times adds to what is there. The model is asked; no tool is run.
+
+    \b
+    recorder resend latest --dry-run
+    recorder resend latest:1 --model gpt-5-mini --times 5 --dry-run
+    recorder resend latest --to http://127.0.0.1:4000 --dry-run
+    """
+    log_to_stderr()
+    if model is not None and not model.strip():
+        raise UsageError("--model needs the name of a model: leave it out to keep that of the requests.")
+    url = chosen_url(db)
+    parent = server.run(loader(db).find(source))
+    if source.partition(":")[0] == LATEST and (first := resent_from(parent.session)) is not None:
+        raise UsageError(
+            f"latest is now {safe_text(parent.name)}, which was sent again already: name {safe_text(first.name)}."
+        )
+    upstreams = _upstreams(parent, to)
+    labels = ResentFrom(parent.name, None if is_file(source) else parent.session.session_id, to, model)
+    name = _name(labels) if session is None else new_name(session)
+    if not dry_run:
+        recover_left(url)  # what was sent before the recorder was killed counts
+    wanted = missing(_requests(parent, model, upstreams), times, server.run(_there(url, name, labels)))
+    budget = Budget(None if limit is None else Decimal(str(limit)), server.run(_prices(url, wanted, model)), model)
+    for line in (*_announcement(name, wanted, budget), *departures(upstreams, network)):
+        (write_line if dry_run else echo)(line)
+    if dry_run or not wanted:
+        return
+    keys = {each.upstream: _key(each, to, key_env) for each in wanted if each.has_key}
+    server.run(send(url, Sending(name, resend_labels(labels), wanted, upstreams, keys, budget), network))
+    echo(f"Recorded as session {safe_text(name)}: `recorder diff` compares it with {safe_text(parent.name)}.")
+
+
+def _upstreams(parent: RecordedSession, to: str | None) -> list[Upstream]:
+    """Return where the requests go. Raises `UsageError` where that is not known."""
+    found = []
+    for name in dict.fromkeys(each.request.upstream for each in parent.recordings):
+        if to is None and name not in KNOWN:
+            raise UsageError(
+                f"The recording is of the upstream {safe_text(name)}, whose address is not known here: give --to URL."
+            )
+        found.append(Upstream(name, KNOWN[name]) if to is None else parse_upstream(f"{name}={to}"))
+    return found
+
+
+def _name(labels: ResentFrom) -> str:
+    """Return the name of the session for one recording, address and model: the same command finds it again."""
+    digest = sha256("\n".join([labels.session_id or "", labels.name, labels.to or "", labels.model or ""]).encode())
+    return f"{labels.name[:NAME_LIMIT]}-resent-{digest.hexdigest()[:6]}"
+
+
+def _requests(parent: RecordedSession, model: str | None, upstreams: Sequence[Upstream]) -> list[Resend]:
+    """Return what can be sent again; say what cannot."""
+    routes = Routes(upstreams)
+    reasons = Counter[str]()
+    found = []
+    for each in parent.recordings:
+        reason = why_not(each)
+        if reason is None:
+            found.append(resend_of(each, model, routes))
+        else:
+            reasons[reason] += 1
+    for reason, count in reasons.items():
+        echo(f"{counted(count, 'exchange')} left out: {reason}.")
+    if not found:
+        raise NotFoundError(f"Nothing of {safe_text(parent.name)} can be sent again.")
+    return found
+
+
+async def _there(url: URL, name: str, labels: ResentFrom) -> Sequence[Recording]:
+    """Return what a session has already. Raises `UsageError` if it is another one."""
+    try:
+        async with await open_log(url) as log:
+            found = await load_session(log, name, keeps_events=False)
+    except NotFoundError:
+        return []
+    if resent_from(found.session) != labels:
+        raise UsageError(
+            f"There is a session {safe_text(name)} that is not of these requests, this address and this model: give "
+            "another --session."
+        )
+    return found.recordings
+
+
+async def _prices(url: URL, wanted: Iterable[Resend], model: str | None) -> Prices:
+    """Return the prices of the log (`recorder prices update`) of what would be asked."""
+    found = {}
+    asked = {(each.upstream, model or asked_model(each.recorded)) for each in wanted}
+    try:
+        log = await open_log(url)
+    except RecorderError:  # there is none yet: the recording is a file
+        return {}
+    async with log:
+        for upstream, name in asked:
+            price = list_price(await valid_prices(log, time.time_ns(), name), upstream) if name else None
+            if price is not None:
+                found[upstream, name] = price
+    return found
+
+
+def _announcement(name: str, wanted: Sequence[Resend], budget: Budget) -> Iterator[str]:
+    """Yield what is to be sent, and what that may cost: as much as the recorded answers would."""
+    if not wanted:
+        yield f"All of it is in session {safe_text(name)} already: --times N asks for more answers."
+        return
+    costs = [budget.cost(each.recorded) for each in wanted]
+    known = [cost for cost in costs if cost is not None]
+    if budget.limit_usd is not None and len(known) < len(wanted):
+        raise UsageError(
+            "--limit needs the price of each model and the tokens of each recorded answer: `recorder prices update` "
+            "brings in prices, `recorder prices list` shows them."
+        )
+    price = "the price of some of it is not known (`recorder prices update`)"
+    if len(known) == len(wanted):
+        price = f"about {dollars(str(sum(known, Decimal())), is_partial=False)}, if the answers are as long as before"
+    models = ", ".join(sorted({budget.model or asked_model(each.recorded) or "?" for each in wanted}))
+    yield safe_text(f"{counted(len(wanted), 'request')} for {models}, into session {name}: {price}.")
+
+
+def _key(request: Resend, to: str | None, variable: str | None) -> str:
+    """Return the key for an upstream. No key of a company goes to an address that it was not chosen for."""
+    if variable is not None:
+        return key_of(variable) or ""
+    if to is not None:
+        return "none"
+    provider = BY_NAME[request.upstream]
+    names = [name for name in (provider.key_variable, *provider.other_key_variables) if name]
+    for name in names:
+        if os.environ.get(name):
+            return key_of(name) or ""
+    if (provider.base_url or "").startswith("http://"):  # a server of one's own
+        return "none"
+    raise UsageError(f"Set {' or '.join(names)} to a key of {request.upstream}, or name another variable: --key-env.")

@@ -1,0 +1,132 @@
+"""`recorder resend`: what is sent, that nothing is sent twice, and what it may cost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.commands.test_run import demo_upstream
+from tests.support.empty_log import empty
+from tests.support.event_loop import beside
+from tests.support.logbook import Entry, entries
+from tests.support.provider.server import DemoServer
+from tests.support.server import PROGRAM, environment, run_parent, wait_until
+from tests.support.server import run as command
+
+KEY = "sk-of-a-test-0123456789"
+CLIENT = """
+import os, sys, urllib.request as web
+for words in sys.argv[1:]:
+    body = '{"model": "gpt-demo", "input": "%s", "stream": true}' % words
+    url = os.environ["OPENAI_BASE_URL"] + "/responses"
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer sk-recorded", "X-Unknown": "secret"}
+    with web.urlopen(web.Request(url, body.encode(), headers)) as response:
+        response.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[DemoServer]:
+    with beside(demo_upstream) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory, demo: DemoServer) -> Path:
+    """A log with the session `parent`, of three exchanges."""
+    db = empty(tmp_path_factory.mktemp("parent") / "recorder.db")
+    words = ("--session", "parent", "--upstream", f"openai={demo.base_url}", "--")
+    assert run_parent(db, "run", *words, sys.executable, "-c", CLIENT, "one", "two", "three").code == 0
+    return db
+
+
+@pytest.fixture
+def parent(recorded: Path, tmp_path: Path) -> Path:
+    """A copy of that log."""
+    return Path(shutil.copy(recorded, tmp_path / "recorder.db"))
+
+
+def children(db: Path) -> list[Entry]:
+    return [each for each in entries(db) if each.session != "parent"]
+
+
+def test_each_request_is_sent_as_it_was_recorded(parent: Path, demo: DemoServer) -> None:
+    before = len(demo.requests)
+    options = ("--to", demo.base_url, "--key-env", "MY_KEY", "--session", "child")
+    ran = run_parent(parent, "resend", "parent", *options, MY_KEY=KEY)
+    assert ran.code == 0, ran.err
+    sent = demo.requests[before:]
+    recorded = [each for each in entries(parent) if each.session == "parent"]
+    assert [each.body for each in sent] == [each.request_body for each in recorded], "byte for byte"
+    headers = {name.lower(): value for name, value in sent[0].headers}
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert "x-unknown" not in headers, "its value is not in the log"
+    assert "resent from parent" in command(parent, "show", "child").text
+    assert KEY.encode() not in parent.read_bytes()
+    (label,) = [
+        each["labels"] for each in json.loads(command(parent, "sessions", "--json").out) if each["name"] == "child"
+    ]
+    assert json.loads(label)["resent_from"]["name"] == "parent"
+
+
+@pytest.mark.long
+def test_the_same_command_sends_nothing_twice(parent: Path, demo: DemoServer) -> None:
+    options = ("resend", "parent", "--to", demo.base_url, "--model", "gpt-other")
+    counts = []
+    for more in ((), (), ("--times", 3)):
+        ran = run_parent(parent, *options, *more)
+        assert ran.code == 0, ran.err
+        counts.append(len(children(parent)))
+    assert counts == [3, 3, 9]
+    assert {json.loads(each.request_body)["model"] for each in children(parent)} == {"gpt-other"}
+
+
+@pytest.mark.long
+def test_what_was_sent_before_kill_9_is_not_sent_again(parent: Path) -> None:
+    with beside(lambda: demo_upstream(1)) as slow:
+        words = ("resend", "parent", "--to", slow.base_url, "--session", "child")
+        variables = {**environment(parent.parent), "RECORDER_DB": str(parent)}
+        with subprocess.Popen([*PROGRAM, *words], env=variables, stderr=subprocess.DEVNULL) as process:
+            wait_until(lambda: len(slow.requests) == 2)
+            process.send_signal(signal.SIGKILL)
+        ran = run_parent(parent, *words)
+        assert ran.code == 0, ran.err
+        assert {*Counter(each.body for each in slow.requests).values()} == {1}
+        assert len(slow.requests) == 3
+
+
+PRICES = '[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1000\noutput = 1000\n'
+
+
+@pytest.mark.long
+def test_a_limit_ends_it_before_the_cost_passes_it(parent: Path, demo: DemoServer) -> None:
+    prices = parent.parent / "prices.toml"
+    prices.write_text(PRICES)
+    options = ("resend", "parent", "--to", demo.base_url)
+    assert "`recorder prices update`" in command(parent, *options, "--limit", 1).err
+    assert command(parent, "prices", "update", "--file", prices).code == 0
+    said = command(parent, *options, "--dry-run").text
+    whole = float(said.rpartition("$")[2].partition(",")[0])
+    ran = run_parent(parent, *options, "--limit", round(whole * 0.5, 4))
+    assert ran.code == 1
+    assert "higher --limit goes on" in ran.err
+    assert 0 < len(children(parent)) < 3
+    assert run_parent(parent, *options, "--limit", whole * 3).code == 0
+    assert len(children(parent)) == 3
+
+
+def test_what_cannot_be_sent_is_said_in_one_sentence(parent: Path, demo: DemoServer) -> None:
+    gone = run_parent(parent, "resend", "parent", "--to", "http://127.0.0.1:1")
+    assert gone.code == 1
+    assert "Nothing more is sent" in gone.err
+    assert "Set OPENAI_API_KEY" in run_parent(parent, "resend", "parent").err
+    assert run_parent(parent, "resend", "parent", "--to", demo.base_url, "--session", "parent").code == 2
+    assert run_parent(parent, "resend", "nobody").code == 3
