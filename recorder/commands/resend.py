@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from hashlib import sha256
 
 import click
+import msgspec
 from sqlalchemy import URL
 
 from recorder.archive.opening import open_log
@@ -20,9 +22,12 @@ from recorder.commands.serving.recording import departures
 from recorder.commands.serving.resending import Budget, Prices, Sending, asked_model, send
 from recorder.commands.terminal.keys import key_of
 from recorder.commands.terminal.options import database_option, flag
-from recorder.commands.terminal.output import dollars, echo, log_to_stderr, write_line
+from recorder.commands.terminal.output import FOUND, dollars, echo, log_to_stderr, write_line
 from recorder.commands.terminal.recordings import loader
+from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.session_names import new_name
+from recorder.diff import Level, Terms
+from recorder.diff.drift import LEVELS, Share, beyond, shares
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import LATEST, Recording
 from recorder.model.fork import ResentFrom, resend_labels, resent_from
@@ -34,7 +39,7 @@ from recorder.proxy.routing import Routes, Upstream, parse_upstream
 from recorder.recordings.loader import load_session
 from recorder.recordings.names import is_file
 from recorder.recordings.session import RecordedSession
-from recorder.replay.resend import Resend, missing, resend_of, why_not
+from recorder.replay.resend import Resend, answered, missing, resend_of, why_not
 from recorder.wire.providers import BY_NAME
 from recorder.wire.upstreams import KNOWN
 
@@ -88,6 +93,9 @@ def command(
     Nothing is sent twice: the same command goes on where it was interrupted, killed or stopped by its limit, and a
     higher --times adds to what is there. The model is asked; no tool is run.
 
+    The answers are compared with the recorded ones, and with those of a control: the recorded model, asked again
+    before, without --model. The exit code is 4 if they differ more than the control does.
+
     \b
     recorder resend latest --dry-run
     recorder resend latest:1 --model gpt-5-mini --times 5 --dry-run
@@ -107,15 +115,65 @@ def command(
     name = _name(labels) if session is None else new_name(session)
     if not dry_run:
         recover_left(url)  # what was sent before the recorder was killed counts
-    wanted = missing(_requests(parent, model, upstreams), times, server.run(_there(url, name, labels)))
+    requests = _requests(parent, model, upstreams)
+    wanted = missing(requests, times, server.run(_there(url, name, labels)))
     budget = Budget(None if limit is None else Decimal(str(limit)), server.run(_prices(url, wanted, model)), model)
     for line in (*_announcement(name, wanted, budget), *departures(upstreams, network)):
         (write_line if dry_run else echo)(line)
-    if dry_run or not wanted:
+    if dry_run:
         return
-    keys = {each.upstream: _key(each, to, key_env) for each in wanted if each.has_key}
-    server.run(send(url, Sending(name, resend_labels(labels), wanted, upstreams, keys, budget), network))
-    echo(f"Recorded as session {safe_text(name)}: `recorder diff` compares it with {safe_text(parent.name)}.")
+    if wanted:
+        keys = {each.upstream: _key(each, to, key_env) for each in wanted if each.has_key}
+        server.run(send(url, Sending(name, resend_labels(labels), wanted, upstreams, keys, budget), network))
+        echo(f"Recorded as session {safe_text(name)}: `recorder diff` compares it with {safe_text(parent.name)}.")
+    is_claim = _compare(_shares(url, name, labels, requests), _control(url, labels, parent, upstreams))
+    sys.exit(FOUND if is_claim else 0)
+
+
+Shares = Mapping[Level, Share]
+
+
+def _shares(url: URL, name: str, labels: ResentFrom, requests: Sequence[Resend]) -> Shares:
+    there = server.run(_there(url, name, labels, keeps_events=True))
+    return shares(answered(requests, there), Terms(rules=match_rules()))
+
+
+def _control(url: URL, labels: ResentFrom, parent: RecordedSession, upstreams: Sequence[Upstream]) -> Shares | None:
+    """Return how the recorded model differs from itself: asked again at the same address, or else at its own.
+
+    None without such a session, and for one that is such a session.
+    """
+    requests = _requests(parent, None, upstreams, says=False)
+    asked = msgspec.structs.replace(labels, model=None)
+    for each in (asked, msgspec.structs.replace(asked, to=None)):
+        if each != labels and (found := _shares(url, _name(each), each, requests))["shape"].answers:
+            return found
+    return None
+
+
+def _compare(found: Shares, control: Shares | None) -> bool:
+    """Print a line for each level; return whether something is claimed."""
+    claims = []
+    for level, title in LEVELS.items():
+        line = f"{title}: {_share(found[level])} differ from the recording"
+        if control is not None:
+            interval = beyond(found[level], control[level])
+            line += (
+                f", of the control {_share(control[level])}; difference {interval.low:+.0%} to {interval.high:+.0%}: "
+            )
+            line += "it differs more than it differs from itself" if interval.is_claim else "no claim"
+            claims.append(interval.is_claim)
+        write_line(line)
+    if control is None:
+        write_line(
+            "No claim: there is no other session of the recorded model as a control; `recorder resend` without "
+            "--model, and without --to, makes one."
+        )
+    return any(claims)
+
+
+def _share(share: Share) -> str:
+    return f"{share.differing} of {share.answers}"
 
 
 def _upstreams(parent: RecordedSession, to: str | None) -> list[Upstream]:
@@ -136,7 +194,9 @@ def _name(labels: ResentFrom) -> str:
     return f"{labels.name[:NAME_LIMIT]}-resent-{digest.hexdigest()[:6]}"
 
 
-def _requests(parent: RecordedSession, model: str | None, upstreams: Sequence[Upstream]) -> list[Resend]:
+def _requests(
+    parent: RecordedSession, model: str | None, upstreams: Sequence[Upstream], *, says: bool = True
+) -> list[Resend]:
     """Return what can be sent again; say what cannot."""
     routes = Routes(upstreams)
     reasons = Counter[str]()
@@ -147,18 +207,18 @@ def _requests(parent: RecordedSession, model: str | None, upstreams: Sequence[Up
             found.append(resend_of(each, model, routes))
         else:
             reasons[reason] += 1
-    for reason, count in reasons.items():
+    for reason, count in reasons.items() if says else ():
         echo(f"{counted(count, 'exchange')} left out: {reason}.")
     if not found:
         raise NotFoundError(f"Nothing of {safe_text(parent.name)} can be sent again.")
     return found
 
 
-async def _there(url: URL, name: str, labels: ResentFrom) -> Sequence[Recording]:
+async def _there(url: URL, name: str, labels: ResentFrom, *, keeps_events: bool = False) -> Sequence[Recording]:
     """Return what a session has already. Raises `UsageError` if it is another one."""
     try:
         async with await open_log(url) as log:
-            found = await load_session(log, name, keeps_events=False)
+            found = await load_session(log, name, keeps_events=keeps_events)
     except NotFoundError:
         return []
     if resent_from(found.session) != labels:

@@ -133,3 +133,20 @@ def is_done(recording: Recording) -> bool:
 def is_refusal(status: int) -> bool:
     """Return whether an answer of this status is not one to the request: it may be another one later."""
     return status in NOT_DONE or status >= 500
+
+
+def answered(wanted: Iterable[Resend], there: Iterable[Recording]) -> list[tuple[Recording, Recording]]:
+    """Return pairs: what was recorded, and what a session has as an answer to the same request.
+
+    Answers that broke off here are left out: that says nothing about a model.
+    """
+    recorded: dict[Identity, Recording] = {}
+    for request in wanted:
+        recorded.setdefault(request.identity, request.recorded)
+    pairs = []
+    for answer in there:
+        first = recorded.get(identity_of(answer))
+        is_cut = answer.end is None or answer.end.outcome in ENDED_HERE - WHOLE
+        if first is not None and answer.response is not None and is_done(answer) and not is_cut:
+            pairs.append((first, answer))
+    return pairs

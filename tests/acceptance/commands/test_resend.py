@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,13 @@ from tests.acceptance.commands.test_run import demo_upstream
 from tests.support.empty_log import empty
 from tests.support.event_loop import beside
 from tests.support.logbook import Entry, entries
+from tests.support.probe.faults import JSON_HEADERS
+from tests.support.provider.reply import DemoReply, DemoRequest, whole
 from tests.support.provider.server import DemoServer
 from tests.support.server import PROGRAM, environment, run_parent, wait_until
 from tests.support.server import run as command
 
+CACHED_S = 300.0  # as services do
 KEY = "sk-of-a-test-0123456789"
 CLIENT = """
 import os, sys, urllib.request as web
@@ -101,6 +105,41 @@ def test_what_was_sent_before_kill_9_is_not_sent_again(parent: Path) -> None:
         assert ran.code == 0, ran.err
         assert {*Counter(each.body for each in slow.requests).values()} == {1}
         assert len(slow.requests) == 3
+
+
+class DriftingServer(DemoServer):
+    """A demo upstream at which one model fails."""
+
+    def _reply(self, request: DemoRequest) -> DemoReply:
+        if b"gpt-drifted" in request.body:
+            return whole(b'{"error": {"message": "drifted"}}', JSON_HEADERS, 400)
+        return super()._reply(request)
+
+
+@contextlib.asynccontextmanager
+async def drifting() -> AsyncIterator[DemoServer]:
+    server = DriftingServer("127.0.0.1", port=0, pace=0, linger_s=0, cache_lifetime_s=CACHED_S)
+    await server.listen()
+    async with server:
+        yield server
+
+
+@pytest.mark.long
+def test_it_is_claimed_that_a_model_differs_only_beyond_the_control(parent: Path) -> None:
+    with beside(drifting) as there:
+        options = ("resend", "parent", "--to", there.base_url, "--times", 2)
+        alone = run_parent(parent, *options, "--model", "gpt-drifted")
+        assert alone.code == 0
+        assert "shape: 6 of 6 differ" in alone.text
+        assert "No claim: there is no other session" in alone.text
+        assert "shape: 0 of 6 differ" in run_parent(parent, *options).text
+        same = run_parent(parent, *options, "--model", "gpt-same")
+        drifted = run_parent(parent, *options, "--model", "gpt-drifted")
+        assert len(there.requests) == 18, "the last was a look at what is there"
+    assert (same.code, drifted.code) == (0, 4)
+    assert "no claim" in same.text
+    assert "shape: 6 of 6 differ from the recording, of the control 0 of 6; difference" in drifted.text
+    assert "it differs more than it differs from itself" in drifted.text
 
 
 PRICES = '[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1000\noutput = 1000\n'
