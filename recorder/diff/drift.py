@@ -18,7 +18,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 from recorder.diff import Level, Terms, diff
-from recorder.model.recording import Recording
+from recorder.model.events import Recording
 
 LEVELS: Mapping[Level, str] = {"shape": "shape", "tools": "next action"}
 """The levels that are compared, and what they are called: the next action is which tools are called, and with what."""
