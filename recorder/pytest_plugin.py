@@ -132,9 +132,7 @@ def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
     mode = config.getoption("recorder_mode") or config.getini("recorder_mode")
     replay: Replay = load("recorder.testing.fixture:opened")(request.node, mode, config.stash[_BEGAN_NS])
     request.node.stash[_REPLAY], request.node.stash[_PASSED] = replay, False
-    variables = replay.variables()
-    if request.node.stash.get(_POINTS, False):
-        variables |= replay.clients()
+    variables = replay.variables(points_clients=request.node.stash.get(_POINTS, False))
     with pytest.MonkeyPatch.context() as patched:
         for name, value in variables.items():
             patched.setenv(name, value)

@@ -172,26 +172,12 @@ class Replay(RecordedTest):
         self._starting = Lock()  # threads of a test share its server
         self._guard = None if self._journal or chosen.allows_network else guard()
 
-    def variables(self) -> dict[str, str]:
-        """Return what a replay sets in the environment, so that a client that does not come here is noticed."""
-        return self._guard.proxy.variables(os.environ) if self._guard is not None else {}
-
-    def clients(self) -> dict[str, str]:
-        """Return the variables of `recorder env` that point clients here, each with a key if the test has none."""
-        found: dict[str, str] = {}
-        for upstream in Routes(self._upstreams()).upstreams:
-            provider = BY_NAME.get(upstream.name)
-            if provider is None:
-                continue
-            server = self.base_url(provider.name).removesuffix(f"/{provider.name}{provider.sdk_version}")
-            for variable, version in provider.base_variables.items():
-                found[variable] = f"{server}/{provider.name}{version}"
-            for variable, value in provider.environment.items():
-                found.setdefault(variable, value.format(url=server))
-            keys = [*filter(None, (provider.key_variable, *provider.other_key_variables))]
-            if keys and not any(map(os.environ.get, keys)):
-                found[keys[0]] = NO_KEY
-        return found
+    def variables(self, *, points_clients: bool) -> dict[str, str]:
+        """Return what is set in the environment: in a replay, so that a client that does not come here is noticed, and
+        with `points_clients` what points clients here.
+        """
+        found = self._guard.proxy.variables(os.environ) if self._guard is not None else {}
+        return found | self._clients() if points_clients else found
 
     def base_url(self, upstream: str = "openai") -> str:
         """Return the URL of a server on this machine in place of an upstream, as its SDK takes a base URL."""
@@ -284,6 +270,23 @@ class Replay(RecordedTest):
         nothing = f"compared with {self._settings.source}" if self._settings.verifies else "saved"
         lines = [f"Nothing was {nothing}: the test failed."] if lost else []
         return "\n".join([*missed, *advice, *self._past(), *lines])
+
+    def _clients(self) -> dict[str, str]:
+        """Return the variables of `recorder env` that point clients here, each with a key if the test has none."""
+        found: dict[str, str] = {}
+        for upstream in Routes(self._upstreams()).upstreams:
+            provider = BY_NAME.get(upstream.name)
+            if provider is None:
+                continue
+            server = self.base_url(provider.name).removesuffix(f"/{provider.name}{provider.sdk_version}")
+            for variable, version in provider.base_variables.items():
+                found[variable] = f"{server}/{provider.name}{version}"
+            for variable, value in provider.environment.items():
+                found.setdefault(variable, value.format(url=server))
+            keys = [*filter(None, (provider.key_variable, *provider.other_key_variables))]
+            if keys and not any(map(os.environ.get, keys)):
+                found[keys[0]] = NO_KEY
+        return found
 
     def _upstreams(self) -> list[Upstream]:
         return [*recorded_upstreams(each.request.upstream for each in self._recordings), *self._settings.upstreams]
