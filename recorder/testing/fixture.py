@@ -176,8 +176,12 @@ class Replay(RecordedTest):
         """Return what is set in the environment: in a replay, so that a client that does not come here is noticed, and
         with `points_clients` what points clients here.
         """
-        found = self._guard.proxy.variables(os.environ) if self._guard is not None else {}
-        return found | self._clients() if points_clients else found
+        found: dict[str, str] = {}
+        if self._guard is not None:
+            found |= self._guard.proxy.variables(os.environ)
+        if points_clients:
+            found |= self._clients()
+        return found
 
     def base_url(self, upstream: str = "openai") -> str:
         """Return the URL of a server on this machine in place of an upstream, as its SDK takes a base URL."""
