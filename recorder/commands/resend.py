@@ -111,6 +111,8 @@ def command(
             f"latest is now {safe_text(parent.name)}, which was sent again already: name {safe_text(first.name)}."
         )
     upstreams = _upstreams(parent, to)
+    if to is None:
+        _require_one(upstreams, {"--model": model, "--key-env": key_env})
     labels = ResentFrom(parent.name, None if is_file(source) else parent.session.session_id, to, model)
     name = _name(labels) if session is None else new_name(session)
     if not dry_run:
@@ -186,6 +188,17 @@ def _upstreams(parent: RecordedSession, to: str | None) -> list[Upstream]:
             )
         found.append(Upstream(name, KNOWN[name]) if to is None else parse_upstream(f"{name}={to}"))
     return found
+
+
+def _require_one(upstreams: Sequence[Upstream], options: Mapping[str, str | None]) -> None:
+    """Raise `UsageError` if what belongs to one company would go to several."""
+    for option, value in options.items():
+        if value is not None and len(upstreams) > 1:
+            names = " and ".join(safe_text(each.name) for each in upstreams)
+            raise UsageError(
+                f"{option} is for one company, and these requests go to {names}: name one exchange, as SESSION:1, or a "
+                "gateway with --to."
+            )
 
 
 def _name(labels: ResentFrom) -> str:

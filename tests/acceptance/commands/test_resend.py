@@ -169,3 +169,24 @@ def test_what_cannot_be_sent_is_said_in_one_sentence(parent: Path, demo: DemoSer
     assert "Set OPENAI_API_KEY" in run_parent(parent, "resend", "parent").err
     assert run_parent(parent, "resend", "parent", "--to", demo.base_url, "--session", "parent").code == 2
     assert run_parent(parent, "resend", "nobody").code == 3
+
+
+BOTH = """
+import os, urllib.request as web
+for variable, path in (("OPENAI_BASE_URL", "/responses"), ("ANTHROPIC_BASE_URL", "/v1/messages")):
+    body = b'{"model": "demo", "input": "hi", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}'
+    headers = {"Content-Type": "application/json", "X-Api-Key": "recorded", "Anthropic-Version": "2023-06-01"}
+    web.urlopen(web.Request(os.environ[variable] + path, body, headers)).read()
+"""
+
+
+def test_no_key_goes_to_another_company(tmp_path: Path, demo: DemoServer) -> None:
+    db = empty(tmp_path / "recorder.db")
+    upstreams = [f"--upstream={name}={demo.base_url}" for name in ("openai", "anthropic")]
+    ran = run_parent(db, "run", "--session", "both", *upstreams, "--", sys.executable, "-c", BOTH)
+    assert ran.code == 0, ran.err
+    for option in ("--key-env", "--model"):
+        refused = command(db, "resend", "both", option, "x", "--dry-run")
+        assert refused.code == 2
+        assert f"{option} is for one company" in refused.err
+    assert command(db, "resend", "both:2", "--model", "x", "--dry-run").code == 0
