@@ -136,8 +136,7 @@ def command(
     recorder torture latest --timeout 10 --junit torture.xml -- python app.py
     recorder torture run.sse.jsonl --cassettes faults -- python app.py
     """
-    log_to_stderr()
-    logging.disable(logging.WARNING)  # a miss is part of a verdict
+    log_to_stderr(logging.ERROR)  # a miss, which is a warning, is part of a verdict
     if not words:
         raise UsageError(f"Which command? `recorder torture {safe_text(ref)} -- python app.py`.")
     if (code := child.refusal(words, os.environ)) is not None:

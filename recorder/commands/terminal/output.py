@@ -52,11 +52,11 @@ class _Visible(logging.Formatter):
         return safe_text(super().format(record))
 
 
-def log_to_stderr() -> None:
-    """Send warnings and errors of the log to the user."""
+def log_to_stderr(level: int = logging.WARNING) -> None:
+    """Send what the log says from `level` on to the user."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Visible("recorder: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    logging.basicConfig(handlers=[handler], level=level)
 
 
 class JsonRows:
