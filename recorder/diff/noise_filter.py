@@ -64,7 +64,8 @@ def owned(api: str, rules: Rules, *, is_stream: bool = True) -> Tree:
     _plant(tree, fields.texts, "said")
     _plant(tree, fields.arguments, "argument")
     _plant(tree, fields.usage, "usage")
-    _plant(tree, (f"response.{rule.what}" for rule in rules.rules if rule.kind == "fields"), "echo")
+    asked = [rule for rule in rules.rules if rule.kind == "fields" and not rule.hint]  # of requests of any shape
+    _plant(tree, (f"response.{rule.what}" for rule in asked), "echo")
     return tree
 
 

@@ -188,6 +188,11 @@ def test_a_field_of_this_api_is_noise_at_its_place_only(field: str) -> None:
     assert differing(*inner) == ("events",)
 
 
+def test_a_response_that_ends_with_another_id_differs() -> None:
+    other = RESPONSES.edited("response.completed", lambda event: event["response"].update(id="resp_2"))
+    assert differing(RESPONSES, other) == ("events",)
+
+
 def test_the_ids_of_a_list_of_models_are_compared() -> None:
     def models(name: str) -> Reply:
         body = {"object": "list", "data": [{"id": name, "created": 1}], "id": name}
