@@ -167,8 +167,8 @@ def _in_body(stream: Stream, dialect: Dialect) -> Iterator[PlannedFault]:
 def _is_whole(form: str, n: int, stream: Stream) -> bool | None:
     if form.startswith(("repeat", "slice")):
         return True
-    # Codex notices that its answer broke off, and asks again with the calls that had come whole and their results: that
-    # is what it asks after a whole answer, too.
+    # Who notices that an answer broke off behind a whole call may ask again with the call and its result, as Codex
+    # does: after a whole answer it asks the same.
     if stream.finish is None or (n < stream.finish and stream.has_call and n >= stream.items_end):
         return None
     return n >= stream.finish
