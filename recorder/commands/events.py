@@ -18,6 +18,7 @@ from recorder.commands.terminal.table import SIZED_ROWS, Column, Number, Table
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.jsonl import event_row
+from recorder.recordings.names import is_file
 from recorder.recordings.preview import PREVIEW, Previews
 
 FOLLOW_S = 0.1  # how often a followed session is looked at: a person does not see less
@@ -71,6 +72,8 @@ async def command(
     """
     if follow and format == "json":
         raise UsageError("A JSON array has an end and --follow has none: use --jsonl.")
+    if follow and is_file(session):
+        raise UsageError("A file has an end and --follow has none: leave it out.")
     async with selected(db, session, exchange) as found:
         events = _events(found, exchange, follow)
         if limit is not None:

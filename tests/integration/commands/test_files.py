@@ -87,6 +87,12 @@ def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path: Path, name: str, co
     assert message in ran.err
 
 
+def test_a_file_is_not_followed(cassette: Path, tmp_path: Path) -> None:
+    ran = run(tmp_path / "none.db", "events", cassette, "--follow")
+    assert (ran.code, ran.out) == (2, b"")
+    assert "A file has an end and --follow has none: leave it out." in ran.err
+
+
 @pytest.mark.long
 def test_the_viewer_shows_a_file(cassette: Path, tmp_path: Path) -> None:
     with viewing(tmp_path / "none.db", str(cassette)) as viewer:
