@@ -53,15 +53,16 @@ def resend_labels(parent: ResentFrom) -> str:
 
 def resent_from(session: Session) -> ResentFrom | None:
     """Return whose requests a session repeats; None if it does not, or its labels are of another kind."""
-    try:
-        return msgspec.json.decode(session.labels, type=_Labels).resent_from
-    except msgspec.MsgspecError:
-        return None
+    return _labels_of(session).resent_from
 
 
 def parent_of(session: Session) -> ForkedFrom | None:
     """Return the parent of a session; None if it is not a fork, or its labels are of another kind."""
+    return _labels_of(session).forked_from
+
+
+def _labels_of(session: Session) -> _Labels:
     try:
-        return msgspec.json.decode(session.labels, type=_Labels).forked_from
+        return msgspec.json.decode(session.labels, type=_Labels)
     except msgspec.MsgspecError:
-        return None
+        return _Labels()

@@ -32,6 +32,19 @@ class Parent(Form):
     "The turns whose answers were edited, if there are any."
 
 
+class Resent(Form):
+    """Whose requests a session has, sent once more."""
+
+    name: str
+    "Name of the recording."
+    session_id: TextIfAny
+    "Id of the recording; absent if that is a file."
+    to: TextIfAny
+    "The address, if it was another one."
+    model: TextIfAny
+    "The model, if it was another one."
+
+
 class RequestSubject(Form):
     """The session of requests."""
 
@@ -58,6 +71,8 @@ class ShownSession(RequestSubject):
     "True if there may be more: the cost of an exchange is not known, or its stream broke off."
     forked_from: Parent | UnsetType
     "The session or cassette that it is a fork of."
+    resent_from: Resent | UnsetType
+    "The recording whose requests it has, sent once more."
 
 
 class ConnectionClose(Form):

@@ -12,7 +12,7 @@ import msgspec
 
 from recorder.model.events import Exchange
 from recorder.model.facts import UsageDetails
-from recorder.model.fork import parent_of
+from recorder.model.fork import parent_of, resent_from
 from recorder.projections.connection import ConnectionSummary
 from recorder.projections.rows import AnomalyRow, ExchangeRow, ItemRow, TimingRow, UsageRow
 from recorder.store.queries.session_state import CallResult, ExchangeState, Snapshot, UnfoldableExchange
@@ -48,11 +48,12 @@ _ANOMALY = ("kind", "pos", "count", "detail")
 
 def document(snapshot: Snapshot) -> dict[str, Any]:
     """Return the object."""
-    cost, parent = snapshot.cost, parent_of(snapshot.session)
+    cost, parent, asked = snapshot.cost, parent_of(snapshot.session), resent_from(snapshot.session)
     session = {
         **_picked(snapshot.session, _SESSION),
         **_present(title=snapshot.title, cost_usd=cost.usd, cost_partial=cost.partial),
         **_present(forked_from=parent and msgspec.to_builtins(parent)),
+        **_present(resent_from=asked and msgspec.to_builtins(asked)),
     }
     return {"session": session, "exchanges": [exchange_document(each) for each in snapshot.exchanges]}
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from tests.acceptance.commands.test_run import demo_upstream
 from tests.support.empty_log import empty
@@ -23,6 +24,7 @@ from tests.support.provider.reply import DemoReply, DemoRequest, whole
 from tests.support.provider.server import DemoServer
 from tests.support.server import PROGRAM, environment, run_parent, wait_until
 from tests.support.server import run as command
+from tools.landed_schemas import schemas
 
 CACHED_S = 300.0  # as services do
 KEY = "sk-of-a-test-0123456789"
@@ -75,10 +77,10 @@ def test_each_request_is_sent_as_it_was_recorded(parent: Path, demo: DemoServer)
     assert "x-unknown" not in headers, "its value is not in the log"
     assert "resent from parent" in command(parent, "show", "child").text
     assert KEY.encode() not in parent.read_bytes()
-    (label,) = [
-        each["labels"] for each in json.loads(command(parent, "sessions", "--json").out) if each["name"] == "child"
-    ]
-    assert json.loads(label)["resent_from"]["name"] == "parent"
+    shown = json.loads(command(parent, "show", "child", "--json").out)
+    assert shown["session"]["resent_from"]["name"] == "parent"
+    assert shown["session"]["resent_from"]["to"] == demo.base_url
+    Draft202012Validator(schemas()["show"]).validate(shown)
 
 
 @pytest.mark.long
