@@ -28,7 +28,7 @@ from recorder.commands.clients.presets import (
 )
 from recorder.commands.clients.shim import codex_provider, codex_providers
 from recorder.commands.replay import speed_option
-from recorder.commands.serving.answering import Answering
+from recorder.commands.serving.answering import Answering, resembled
 from recorder.commands.serving.forking import Fork, ForkTerms
 from recorder.commands.serving.listening import listening, upstream_option
 from recorder.commands.serving.network import network_settings
@@ -270,7 +270,7 @@ async def _record(
             base = f"{base}/s/{quote(name, safe='')}"
             given = {**os.environ, **of_companies((name for name, _ in options["upstreams"]), base)}
             code = await _run(words, given, Doors(base, names, websocket=websocket), found)
-    for line in (*_refusals(proxy), *(_named(fork.followed.unused()) if fork is not None else ())):
+    for line in (*_refusals(proxy), *(_followed(fork) if fork is not None else ())):
         say(line)
     if not proxy.forwarded:
         what = "no other request" if proxy.refused else "no request"
@@ -327,6 +327,12 @@ def _refusals(proxy: Proxy) -> Iterator[str]:
 def _is_file(source: str) -> bool:
     """Return whether this is a file, or looks like a path."""
     return is_file(source) or source.endswith((SUFFIX, os.sep))
+
+
+def _followed(fork: Fork) -> Iterator[str]:
+    """Yield lines on what was answered by a recording that is not the same, and on recordings that nothing used."""
+    yield from resembled(fork.followed.seen())
+    yield from _named(fork.followed.unused())
 
 
 def _named(unused: Sequence[Recording]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from recorder.model.events import Recording
 from recorder.model.text import safe_text
 from recorder.proxy.http.messages import Request, Response, Transport, WholeUpload
 from recorder.proxy.routing import Origin
-from recorder.replay.matching import Match, request_of
+from recorder.replay.matching import Match, Seen, request_of
 from recorder.replay.matching.miss import Miss, may_go_unanswered
 from recorder.replay.pace import Waiting
 from recorder.replay.transport import ReplayTransport
@@ -79,6 +79,10 @@ class ForkTransport:
         if self._model is not None:
             await _put_model(request, self._model)
         return await self._live.handle_async_request(request)
+
+    def seen(self) -> list[Seen]:
+        """Return the requests that were compared with the recordings, in order, and how each was answered."""
+        return self._replay.matcher.seen()
 
     def unused(self) -> list[Recording]:
         """Return the recordings that no request used, in recorded order."""

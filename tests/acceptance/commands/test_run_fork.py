@@ -177,6 +177,16 @@ def test_an_edited_answer_is_played_and_the_child_says_so(parent: Path, upstream
     assert command(parent, "lint", "child").code == 0
 
 
+def test_a_fork_says_what_it_answered_although_a_time_differs(tmp_path: Path, upstream: str) -> None:
+    db, asked = tmp_path / "recorder.db", "It is 2026-11-27T10:00:0{}Z."
+    (tmp_path / "recorder.toml").write_text('[match]\nuntil = "stamps"\n')
+    options = ("--session", "parent", "--upstream", upstream)
+    assert run_parent(db, "run", *options, "--", *client(asked.format(1))).code == 0
+    ran = fork(db, upstream, 1, asked.format(2))
+    assert "of which 1 replayed from parent and 0 live" in ran.err
+    assert "1 request was answered although times or UUIDs in it differ from the recording: input.\n" in ran.err
+
+
 WRONG = [
     (("--replay", "parent", "--until", "1"), "--until is for a fork: give --then live with it"),
     (("--replay", "parent", "--model", "m"), "--model is for a fork"),
