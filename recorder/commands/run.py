@@ -9,32 +9,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import click
 from click.core import ParameterSource
 
 from recorder.cassettes import SUFFIX
 from recorder.commands.clients import child
-from recorder.commands.clients.codex import Doors, named
+from recorder.commands.clients.codex import named
 from recorder.commands.clients.files import FILES
-from recorder.commands.clients.presets import (
-    ALIASES,
-    BASES,
-    OWN_BASES,
-    of_companies,
-    program,
-    refuse_undecided,
-)
-from recorder.commands.clients.shim import codex_provider, codex_providers
+from recorder.commands.clients.presets import ALIASES, program, refuse_undecided
+from recorder.commands.clients.shim import codex_providers
 from recorder.commands.replay import speed_option
 from recorder.commands.serving.answering import Answering, resembled
 from recorder.commands.serving.forking import Fork, ForkTerms
-from recorder.commands.serving.listening import listening, upstream_option
+from recorder.commands.serving.listening import upstream_option
 from recorder.commands.serving.network import network_settings
-from recorder.commands.serving.recording import Durability, Ending, departures, durability_setting, recording
-from recorder.commands.serving.replaying import GRACE_S, ReplayTerms, ready, replaying
+from recorder.commands.serving.recording import Durability, durability_setting
+from recorder.commands.serving.replaying import ReplayTerms, replaying
 from recorder.commands.serving.run_report import EndedCommand, report, say
+from recorder.commands.serving.running import Destinations, destinations, recorded_command
 from recorder.commands.terminal.options import FILE, database_option, flag
 from recorder.commands.terminal.output import log_to_stderr
 from recorder.commands.terminal.recordings import loader
@@ -48,7 +41,7 @@ from recorder.proxy.http import server
 from recorder.proxy.http.network import Network
 from recorder.proxy.http.server_capacity import raise_limit
 from recorder.proxy.recording import RecordingTransport, new_id
-from recorder.proxy.routing import Upstream, parse_upstream
+from recorder.proxy.routing import Upstream
 from recorder.recordings.names import is_file
 from recorder.replay.edit import Edit, parse_edit
 from recorder.replay.egress_guard import Refused
@@ -56,7 +49,6 @@ from recorder.store.location import chosen_url
 from recorder.wire.grouping.rules import cleaned
 
 MISMATCH = 5
-DRAIN_S = 60.0  # for the database to have all of it: the command has ended, nothing waits but the cassette
 PROGRAM_LIMIT = 80  # characters of a program's name in that of a session
 LISTED = 10  # recordings that a replay did not use
 
@@ -160,20 +152,10 @@ def command(
         options: dict[str, Any] = {"strict": strict, "allow_network": allow_network, "websocket": not no_websocket}
         sys.exit(server.run(_replay(words, db, replay, names, speed=speed, **options)))
     name = _name(session, words)
-    inherited = _inherited({each.name for each in upstream})
-    names, added = named(upstream, inherited, codex_providers(words))
-    if (provider := codex_provider(words)) is not None and Doors("", names).name(provider) != "openai":
-        say(f"Codex is recorded from {safe_text(provider.base)}, the server that it uses by itself.")
-    upstreams = [*inherited, *added, *upstream]
-    options = {
-        "upstreams": upstreams,
-        "durability": durability,
-        "websocket": not no_websocket and then is None,
-        "network": network,
-    }
+    places = destinations(words, upstream, network)
+    options = {"durability": durability, "websocket": not no_websocket and then is None, "network": network}
     terms = None if then is None or replay is None else ForkTerms(replay, _is_file(replay), until, speed, model, edits)
-    before = departures([*inherited, *upstream], network)  # those of Codex are in its own settings
-    sys.exit(server.run(_record(words, db, name, cassette, names, terms, before, **options)))
+    sys.exit(server.run(_record(words, db, name, cassette, places, terms, **options)))
 
 
 def _refuse_idle(ctx: click.Context, replay: str | None, *, is_fork: bool) -> None:
@@ -226,50 +208,23 @@ def _name(session: str | None, words: Sequence[str]) -> str:
     return new_name(session)
 
 
-def _inherited(named: Iterable[str]) -> list[Upstream]:
-    """Return the upstreams of this environment's variables, unless an option overrides them."""
-    found = dict[str, Upstream]()
-    for variable, upstream in {**BASES, **OWN_BASES}.items():
-        if upstream not in (*named, *found) and (base := os.environ.get(variable)):
-            try:
-                found[upstream] = Upstream(upstream, parse_upstream(f"{upstream}={base}").base + "/")
-            except UsageError as error:
-                raise UsageError(f"The address in {variable} cannot be recorded from. {error}") from None
-    return list(found.values())
-
-
-async def _run(words: Sequence[str], given: dict[str, str], doors: Doors, descriptors: int) -> int:
-    """Run the command with its clients pointed at a server."""
-    with ready(words, given, doors) as command:
-        return await child.run(command.words, command.environment, descriptors=descriptors)
-
-
 async def _record(
     words: Sequence[str],
     db: str | None,
     name: str,
     cassette: Path | None,
-    names: dict[str, str],
+    places: Destinations,
     terms: ForkTerms | None,
-    before: Sequence[str],
-    *,
-    websocket: bool,
     **options: Any,
 ) -> int:
-    """Run the command and record it. The lines `before` are said when nothing can be refused any more."""
+    """Run the command and record it."""
     url, began_ns, found = chosen_url(db), time.time_ns(), raise_limit()
-    fork = None if terms is None else await Fork.load(db, terms, name, options["upstreams"])
-    if fork is not None:
-        before = [*before, fork.extent()]
+    fork = None if terms is None else await Fork.load(db, terms, name, places.upstreams)
+    before = places.lines if fork is None else [*places.lines, fork.extent()]
     recorded = RecordingTransport if fork is None else fork.transport
-    make_proxy = partial(Proxy, websocket=websocket)
-    async with recording(url, ending=Ending(DRAIN_S), make_proxy=make_proxy, recorded=recorded, **options) as proxy:
-        for line in before:
-            say(line)
-        async with listening(proxy, GRACE_S) as base:
-            base = f"{base}/s/{quote(name, safe='')}"
-            given = {**os.environ, **of_companies((name for name, _ in options["upstreams"]), base)}
-            code = await _run(words, given, Doors(base, names, websocket=websocket), found)
+    options = {"recorded": recorded, "before": before, **options}
+    async with recorded_command(url, words, name, places, **options) as (proxy, command):
+        code = await child.run(command.words, command.environment, descriptors=found)
     for line in (*_refusals(proxy), *(_followed(fork) if fork is not None else ())):
         say(line)
     if not proxy.forwarded:

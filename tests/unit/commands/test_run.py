@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from recorder.commands import run as module
 from recorder.commands.clients.presets import (
     BASES,
     LOGIN,
@@ -22,6 +21,7 @@ from recorder.commands.clients.presets import (
 from recorder.commands.clients.presets import environment as pointed
 from recorder.commands.serving.network import network_of
 from recorder.commands.serving.recording import departures
+from recorder.commands.serving.running import inherited_upstreams
 from recorder.errors import UsageError
 from recorder.proxy.routing import Routes, parse_upstream
 
@@ -109,9 +109,9 @@ def test_a_command_goes_past_the_proxy_of_its_environment() -> None:
 def test_a_variable_that_is_no_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "https://user:canary@nowhere/v1")
     with pytest.raises(UsageError, match="The address in OPENAI_BASE_URL cannot be recorded from") as caught:
-        module._inherited([])
+        inherited_upstreams([])
     assert "canary" not in str(caught.value)
-    assert module._inherited(["openai"]) == []
+    assert inherited_upstreams(["openai"]) == []
 
 
 @pytest.mark.parametrize("variable", ["OPENAI_BASE_URL", "OPENAI_API_BASE"])
@@ -121,7 +121,7 @@ def test_a_client_keeps_its_own_paths(variable: str, base: str, monkeypatch: pyt
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, base)
     asked = pointed(os.environ, "")[variable] + "/chat/completions"
-    route = Routes(module._inherited([])).route(asked, [])
+    route = Routes(inherited_upstreams([])).route(asked, [])
     assert (route.upstream, route.url) == ("openai", base.rstrip("/") + "/chat/completions")
 
 
