@@ -2,12 +2,8 @@
 
 Rules of this file:
 
-* The data is what the API answers, so the player cannot tell the difference. Each text that a delta wrote is in it
-  once: in the step of its event. The bytes of events are templates, which refer to steps and documents.
-* A template is a text, or a list of parts: texts, numbers of shared texts, and references `[style, source]`. `source`
-  is the number of an operation of the event's step, whose text was added then, or a path into the document right after
-  the event. `style` says how the text is written as JSON: 0 escapes what it must, 1 all but ASCII. Bytes that are not
-  UTF-8 are `{"base64": …}`. A reference takes the place of characters that equal what it gives: templates are exact.
+* The data is what the API answers, so the player cannot tell the difference.
+* A long text that events repeat is in it once: the bytes of events are templates, which have its number.
 * All of it is redacted again (`recorder.ui.redaction`), also what a log holds as it came: responses, names, findings.
   What was taken out, and what is not in the file, is said in it.
 * Hashes are those of the recorded bytes, checked here: a reader of the file cannot check them if bytes were taken out.
@@ -22,7 +18,6 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
 from typing import Any
 
 import msgspec
@@ -31,28 +26,26 @@ from recorder import __version__
 from recorder.errors import RecorderError, StoreError
 from recorder.model.events import BODY_KINDS, Event, Exchange, MemoryBudget, Session
 from recorder.model.text import counted
-from recorder.recordings.preview import PREVIEW, Previews
+from recorder.recordings.preview import Previews
 from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader
 from recorder.ui.api import session_outline
 from recorder.ui.bundle import bundle
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
-from recorder.ui.ops import Op, apply
 from recorder.ui.raw import BodyRead, body_reads, chain_roots, holds, reads_of
 from recorder.ui.redaction import RedactedTrack, redacted_rows, redacted_value
 from recorder.ui.track import TrackCache, segment
 from recorder.wire.redaction.bodies import Redactor
 
-# -- the bytes of events as templates
-
-
-Template = str | list[Any] | dict[str, str]
+Template = str | list[str | int] | dict[str, str]
+"""The bytes of an event: a text, or the pieces of one, of which numbers are those of shared texts; or base64."""
 
 LONG = 64
-"""Characters of a text that is referred to: a reference and its path take about 40."""
+"""Characters of a text that is shared: instructions, tools and what events repeat are far longer."""
 
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL)
+_LONE = re.compile("[\ud800-\udfff]")
 
 
 class Templates:
@@ -62,33 +55,20 @@ class Templates:
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
 
-    def of(self, raw: bytes, added: Sequence[str | None], document: Any) -> Template:
-        """Return the template of an event: with the texts that its operations add, in their order, None for those that
-        add none, and the document after it.
-        """
+    def of(self, raw: bytes) -> Template:
+        """Return the template of an event. It is exact."""
         try:
             text = raw.decode()
         except UnicodeDecodeError:
             return {"base64": base64.b64encode(raw).decode()}
-        references: dict[str, Any] = {}
-        for number, each in enumerate(added):
-            references |= _references(each or "", number)
-        long_texts: dict[str, Any] | None = None  # of the document, which is looked at once, if at all
-        parts: list[Any] = []
-        end = 0  # of what is in the parts
+        pieces: list[str | int] = []
+        end = 0  # of what is in the pieces
         for match in _STRING.finditer(text):
-            reference = references.get(match[1])
-            if reference is None and len(match[1]) >= LONG:
-                if long_texts is None:
-                    long_texts = _long_texts(document)
-                reference = long_texts.get(match[1])
-                if reference is None:
-                    reference = self._shared(match[1])
-            if reference is not None:
-                parts += [text[end : match.start(1)], reference]
+            if len(match[1]) >= LONG:
+                pieces += [text[end : match.start(1)], self._shared(match[1])]
                 end = match.end(1)
         rest = text[end:]
-        return [*parts, rest] if parts else rest
+        return [*pieces, rest] if pieces else rest
 
     def _shared(self, text: str) -> int:
         if text not in self._numbers:
@@ -97,71 +77,9 @@ class Templates:
         return self._numbers[text]
 
 
-def documents(steps: Sequence[Sequence[Any]]) -> Iterator[tuple[list[Any], Any]]:
-    """Yield, for each event from the first on and without an end, what it changes and the document right after it.
-
-    The document is one object, which the next event changes. Steps from outside of the exchange, which come after an
-    event, are in the document of the next one.
-    """
-    document: Any = {}
-    at = 0
-    # `to_builtins` copies: a document has the values of its operations as its own, and later ones change them.
-    for pos in count():
-        while at < len(steps) and steps[at][0] < pos:
-            document = apply(document, msgspec.to_builtins(steps[at][1]))
-            at += 1
-        ops: list[Any] = []
-        if at < len(steps) and steps[at][0] == pos and len(steps[at]) == 2:
-            ops = steps[at][1]
-            document = apply(document, msgspec.to_builtins(ops))
-            at += 1
-        yield ops, document
-
-
-def escaped(text: str, as_ascii: bool) -> str:
-    """Return a text as a string of JSON has it, without its quotes, the way that JSON.stringify writes it."""
-    written = json.dumps(text, ensure_ascii=as_ascii)[1:-1]
-    return written if as_ascii or text.isascii() else without_halves(written)
-
-
 def without_halves(written: str) -> str:
     """Return JSON with an escape for each half of a character that stands alone."""
     return _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
-
-
-def _styles(text: str) -> tuple[bool, ...]:
-    """Return the styles in which a text is written differently, the preferred one last."""
-    return (False,) if text.isascii() and "\x7f" not in text else (True, False)
-
-
-_LONE = re.compile("[\ud800-\udfff]")
-
-
-def _long_texts(document: Any) -> dict[str, Any]:
-    """Return references to the long texts of a document, by how they may be written."""
-    found: dict[str, Any] = {}
-    for path, text in _texts(document, ()):
-        found |= _references(text, list(path))
-    return found
-
-
-def _references(text: str, source: int | list[str | int]) -> dict[str, Any]:
-    """Return references to a text, by how it may be written."""
-    return {escaped(text, style): [int(style), source] for style in _styles(text)} if text else {}
-
-
-def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    if isinstance(value, str):
-        if len(value) >= LONG:
-            yield path, value
-        return
-    inner: Iterable[tuple[str | int, Any]] = ()
-    if isinstance(value, dict):
-        inner = value.items()
-    elif isinstance(value, list):
-        inner = enumerate(value)
-    for key, each in inner:
-        yield from _texts(each, (*path, key))
 
 
 Json = dict[str, Any]
@@ -266,7 +184,7 @@ class FileData:
         self._counts.update(track.counts)
         changed = redacted_rows(events, track.pieces, self._redactor)
         self._changed_events += len(changed)
-        shown = self._shown(exchange, [_with(event, changed) for event in events], track.steps)
+        shown = self._shown(exchange, [_with(event, changed) for event in events])
         reads = body_reads(events)
         return {
             "exchange_id": exchange.exchange_id,
@@ -299,21 +217,15 @@ class FileData:
             self._notes.append(f"Exchange {number} has no conversation: {self._redacted(str(error))}")
             return []
 
-    def _shown(self, exchange: Exchange, events: Iterable[Event], steps: Sequence[Any]) -> Json:
-        """Return the bytes of events as templates, and their previews where these are not the text that they add."""
+    def _shown(self, exchange: Exchange, events: Sequence[Event]) -> Json:
+        """Return the bytes of events as templates, and their previews."""
         previews = Previews()
-        raws, starts, lengths = list[Template](), list[int](), list[int]()
-        texts: dict[str, str] = {}
-        for event, (ops, document) in zip(events, documents(steps), strict=False):
-            starts.append(_number(event.data_start))
-            lengths.append(_number(event.data_length))
-            added = [_added(op) for op in ops]
-            raws.append(self._templates.of(event.raw, added, document))
-            preview = previews.of(exchange.api, event)
-            text = "".join(filter(None, added))
-            if not text or preview != json.dumps(text, ensure_ascii=False)[:PREVIEW]:
-                texts[str(event.pos)] = self._redacted(preview)
-        return {"raw": raws, "data_start": starts, "data_length": lengths, "preview": texts}
+        return {
+            "raw": [self._templates.of(event.raw) for event in events],
+            "data_start": [_number(event.data_start) for event in events],
+            "data_length": [_number(event.data_length) for event in events],
+            "preview": [self._redacted(previews.of(exchange.api, event)) for event in events],
+        }
 
     # -- what the file says of itself
 
@@ -336,11 +248,6 @@ class FileData:
             "after the export. recorder ui shows them.",
             *self._notes,
         ]
-
-
-def _added(op: Op) -> str | None:
-    """Return the text that an operation adds to another one."""
-    return op[2] if op[0] == "add" else None
 
 
 def _number(value: int | None) -> int:

@@ -17,8 +17,8 @@ from recorder.recordings.selection import select_exchanges
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_document import document
 from recorder.store.queries.session_state import cutoff, take_snapshot
-from recorder.ui.html_file import Template, documents, escaped
-from recorder.ui.ops import apply, compare, member
+from recorder.ui.html_file import Template
+from recorder.ui.ops import apply, compare
 from recorder.ui.track import TrackCache, segment
 from tests.support.server import run
 
@@ -44,30 +44,17 @@ def data_of(page: str) -> dict[str, Any]:
     return data
 
 
-def put_together(template: Template, texts: Sequence[str], ops: Sequence[Sequence[Any]], document: Any) -> bytes:
-    """The bytes of a template, as the file puts them together: of the shared texts, the operations and the document."""
+def put_together(template: Template, texts: Sequence[str]) -> bytes:
+    """The bytes of a template, as the file puts them together."""
     if isinstance(template, dict):
         return base64.b64decode(template["base64"])
     parts = template if isinstance(template, list) else [template]
-    return "".join(_part(part, texts, ops, document) for part in parts).encode()
-
-
-def _part(part: Any, texts: Sequence[str], ops: Sequence[Sequence[Any]], document: Any) -> str:
-    if isinstance(part, str):
-        return part
-    if isinstance(part, int):
-        return texts[part]
-    style, source = part
-    if isinstance(source, int):
-        return escaped(ops[source][2], bool(style))
-    return escaped(member(document, source), bool(style))
+    return "".join(texts[part] if isinstance(part, int) else part for part in parts).encode()
 
 
 def raws(data: dict[str, Any], number: int) -> list[bytes]:
     """The bytes of all events of an exchange, put together as the player does."""
-    exchange = data["exchanges"][str(number)]
-    after = documents(exchange["steps"])
-    return [put_together(raw, data["texts"], *next(after)) for raw in exchange["events"]["raw"]]
+    return [put_together(raw, data["texts"]) for raw in data["exchanges"][str(number)]["events"]["raw"]]
 
 
 def document_at(data: dict[str, Any], number: int, pos: int) -> Any:

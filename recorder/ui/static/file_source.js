@@ -1,11 +1,9 @@
 // The data inside of the one file, answered as the API would. Nothing here interprets a protocol: it puts together
-// what `recorder/ui/html_file.py` took apart so that each text is in the file once.
+// what `recorder/ui/html_file.py` took apart so that each long text is in the file once.
 
 import { bytesOf } from "./bytes.js";
 import { applied } from "./player/ops.js";
 import { SEGMENT, stepsUntil } from "./player/segment.js";
-
-const PREVIEW = 120; // characters, of which each has one or two units
 
 /** @implements {Source} */
 export class FileSource {
@@ -72,8 +70,7 @@ export class FileSource {
     const rows = [];
     for (let pos = Math.max(0, from); pos <= last && rows.length < limit; pos++) {
       const { kind, type, t_ns, size_bytes } = this.tick(number, pos);
-      const preview = events.preview[String(pos)] ?? this.preview(number, pos);
-      rows.push({ pos, kind, type, t_ns, ...this.keys(number, pos), size_bytes, preview });
+      rows.push({ pos, kind, type, t_ns, ...this.keys(number, pos), size_bytes, preview: events.preview[pos] });
     }
     return { events: rows };
   }
@@ -176,54 +173,15 @@ export class FileSource {
   }
 
   /**
-   * Return the state right after an event: without the steps from outside of the exchange that come then.
-   * @param {number} number
-   * @param {number} pos
-   */
-  stateAfter(number, pos) {
-    const { steps } = this.exchange(number);
-    const from = pos - (pos % SEGMENT);
-    const upto = steps
-      .slice(stepsUntil(steps, from - 1), stepsUntil(steps, pos))
-      .filter(([at, , t_ns]) => at < pos || t_ns === undefined);
-    return after(this.stateBefore(number, from), upto);
-  }
-
-  /**
    * Return the recorded bytes of an event.
    * @param {number} number
    * @param {number} pos
    * @returns {RawBytes}
    */
   raw(number, pos) {
-    const { events, steps } = this.exchange(number);
-    const raw = events.raw[pos];
+    const raw = this.exchange(number).events.raw[pos];
     if (!Array.isArray(raw)) return raw;
-    const ops = opsOf(steps, pos);
-    /** @type {ExchangeDocument | null} */
-    let state = null;
-    const texts = raw.map((part) => {
-      if (typeof part === "string") return part;
-      if (typeof part === "number") return this.data.texts[part];
-      const [style, place] = part;
-      if (typeof place === "number") return escaped(String(ops[place][2]), style);
-      state ??= this.stateAfter(number, pos);
-      return escaped(
-        String(place.reduce((value, key) => /** @type {any} */ (value)[key], /** @type {any} */ (state))),
-        style,
-      );
-    });
-    return texts.join("");
-  }
-
-  /**
-   * @param {number} number
-   * @param {number} pos
-   */
-  preview(number, pos) {
-    const ops = opsOf(this.exchange(number).steps, pos);
-    const added = ops.map((op) => (op[0] === "add" ? op[2] : "")).join("");
-    return [...JSON.stringify(added.slice(0, 2 * PREVIEW))].slice(0, PREVIEW).join("");
+    return raw.map((part) => (typeof part === "number" ? this.data.texts[part] : part)).join("");
   }
 
   /**
@@ -254,16 +212,6 @@ function present(value) {
 }
 
 /**
- * Return the operations of an event, without those from outside of its exchange.
- * @param {Step[]} steps
- * @param {number} pos
- * @returns {Op[]}
- */
-function opsOf(steps, pos) {
-  return steps.slice(stepsUntil(steps, pos - 1), stepsUntil(steps, pos)).find((step) => step.length === 2)?.[1] ?? [];
-}
-
-/**
  * Return the state after some steps.
  * @param {ExchangeDocument} state
  * @param {Step[]} steps
@@ -274,17 +222,6 @@ function after(state, steps) {
     (before, [, ops]) => ops.reduce((each, op) => /** @type {ExchangeDocument} */ (applied(each, op)), before),
     state,
   );
-}
-
-/**
- * Return a text as a string of JSON has it, without its quotes. Style 0 escapes what it must, 1 all that is not ASCII.
- * @param {string} text
- * @param {number} style
- */
-function escaped(text, style) {
-  const inside = JSON.stringify(text).slice(1, -1);
-  if (style === 0) return inside;
-  return inside.replace(/[\u007f-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /**

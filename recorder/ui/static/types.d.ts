@@ -309,8 +309,8 @@ interface Page {
 
 type Render = (main: HTMLElement, route: Route, app: App) => Promise<Page>;
 
-/** The bytes of an event: text, base64 of what is none, or parts: texts, numbers of shared texts, references. */
-type Template = RawBytes | (string | number | [style: number, place: number | Path])[];
+/** The bytes of an event: text, base64 of what is none, or parts: texts, and numbers of shared texts. */
+type Template = RawBytes | (string | number)[];
 
 /** An exchange in the one file. Columns of events are by position; -1 is none. */
 interface FileExchange {
@@ -332,8 +332,7 @@ interface FileExchange {
     /** 32 bytes each, in base64 */
     hash: string;
     raw: Template[];
-    /** By position; others are the text that the event adds. */
-    preview: { [pos: string]: string };
+    preview: string[];
     /** Positions at which the chain does not hold, and of events of which something was taken out */
     broken: number[];
     redacted: number[];

@@ -82,15 +82,6 @@ def test_events_have_the_bytes_keys_reads_and_chain_of_the_api(demo_recording: P
             assert reads == (answer["reads"] and [list(each) for each in answer["reads"]])
 
 
-def test_each_delta_is_in_the_file_once(tmp_path: Path) -> None:
-    words = [f"word{made('abcdefghij', 12, number)} " for number in range(60)]
-    log = Conversations(tmp_path / "log.db")
-    log.session("talk").exchange(response(*message(*words)), asking("Go"))
-    written = written_data(exported(log.path, "talk"))
-    assert [word for word in words if written.count(word.strip()) != 1] == words[:1]  # a preview begins with it
-    assert sum(raw.count(words[30].encode()) for raw in raws(json.loads(written), 1)) == 3  # two more events repeat it
-
-
 def test_a_text_that_requests_repeat_is_in_the_file_once(tmp_path: Path) -> None:
     asked = made("abcdefghij", 300)
     log = Conversations(tmp_path / "log.db")
