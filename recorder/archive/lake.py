@@ -12,9 +12,8 @@ Rules of this file:
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -35,7 +34,6 @@ LAKE = "lake"  # the name of an archive in a connection
 PACK = "pack"
 EXTRA = "archive"
 LOCK_S = 3600.0  # another archiver holds the lock for a batch: a minute, on a slow disk some more
-LOCK_POLL_S = 0.5
 
 _CATALOG = "catalog_of_lake"  # the catalog as a database of tables, before it is attached as a lake
 _OWN_VIEWS = ", ".join(quoted(view.name) for view in VIEWS)
@@ -45,16 +43,9 @@ _BUSY = ("database is locked", "Failed to commit DuckLake transaction", "Transac
 @contextmanager
 def catalog_lock(url: URL) -> Iterator[None]:
     """Hold the lock of who writes to an archive, among all processes. Raise `StoreBusyError` if it stays taken."""
-    catalog, until_s = database_of(url), time.monotonic() + LOCK_S
-    with ExitStack() as held:
-        while True:
-            try:
-                held.enter_context(writing_of(catalog).task_lock(catalog, "archive"))
-                break
-            except StoreBusyError:
-                if time.monotonic() >= until_s:
-                    raise
-            time.sleep(LOCK_POLL_S)
+    catalog = database_of(url)
+    refusal = f"Another recorder writes to the archive {database_name(url)}: wait until it has ended."
+    with writing_of(catalog).task_lock(catalog, "archive", LOCK_S, refusal):
         yield
 
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from decimal import Decimal
 from hashlib import sha256
 
@@ -15,19 +16,21 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.archive.opening import open_log
-from recorder.archive.place import chosen_url
+from recorder.archive.place import chosen_url, database_of, is_missing
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.recording import departures
-from recorder.commands.serving.resending import Budget, Prices, Sending, asked_model, send
+from recorder.commands.serving.resend_report import Control, Resent, Shares, compared, document, lines
+from recorder.commands.serving.resending import DRAIN_S, Budget, Prices, Sending, asked_model, send
+from recorder.commands.terminal.behind import wait_for
 from recorder.commands.terminal.keys import key_of
-from recorder.commands.terminal.options import database_option, flag
-from recorder.commands.terminal.output import FOUND, dollars, echo, log_to_stderr, write_line
+from recorder.commands.terminal.options import database_option, flag, format_option
+from recorder.commands.terminal.output import FOUND, dollars, echo, log_to_stderr, write_document, write_line
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.session_names import new_name
-from recorder.diff import Level, Terms
-from recorder.diff.drift import LEVELS, Share, beyond, shares
+from recorder.diff import Terms
+from recorder.diff.drift import shares
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.model.events import LATEST, Recording
 from recorder.model.fork import ResentFrom, resend_labels, resent_from
@@ -40,10 +43,13 @@ from recorder.recordings.loader import load_session
 from recorder.recordings.names import is_file
 from recorder.recordings.session import RecordedSession
 from recorder.replay.resend import Resend, answered, missing, resend_of, why_not
+from recorder.store.engine import schema_of, writing_of
+from recorder.store.location import journal_root
 from recorder.wire.providers import BY_NAME
 from recorder.wire.upstreams import KNOWN
 
 TIMES_LIMIT = 1_000  # of a request: more says no more about a model
+LOCK_S = 2.0  # a server takes a moment to see that a process was killed
 NAME_LIMIT = 120  # characters of the parent's name in that of the session
 
 
@@ -74,6 +80,7 @@ NAME_LIMIT = 120  # characters of the parent's name in that of the session
     help="Record into the session of this name. [default: one for this recording, address and model]",
 )
 @flag("--dry-run", help="Only print what would be sent, and what it may cost.")
+@format_option("json", json="one object")
 @network_settings
 @database_option
 def command(
@@ -87,6 +94,7 @@ def command(
     key_env: str | None,
     session: str | None,
     dry_run: bool,
+    format: str,
 ) -> None:
     """Send the requests of a recording again, as they were recorded, and record the answers as a session.
 
@@ -105,34 +113,61 @@ def command(
     if model is not None and not model.strip():
         raise UsageError("--model needs the name of a model: leave it out to keep that of the requests.")
     url = chosen_url(db)
-    parent = server.run(loader(db).find(source))
-    if source.partition(":")[0] == LATEST and (first := resent_from(parent.session)) is not None:
-        raise UsageError(
-            f"latest is now {safe_text(parent.name)}, which was sent again already: name {safe_text(first.name)}."
-        )
+    parent = _parent(db, source)
     upstreams = _upstreams(parent, to)
     if to is None:
         _require_one(upstreams, {"--model": model, "--key-env": key_env})
     labels = ResentFrom(parent.name, None if is_file(source) else parent.session.session_id, to, model)
     name = _name(labels) if session is None else new_name(session)
-    if not dry_run:
-        recover_left(url)  # what was sent before the recorder was killed counts
-    requests = _requests(parent, model, upstreams)
-    wanted = missing(requests, times, server.run(_there(url, name, labels)))
-    budget = Budget(None if limit is None else Decimal(str(limit)), server.run(_prices(url, wanted, model)), model)
-    for line in (*_announcement(name, wanted, budget), *departures(upstreams, network)):
-        (write_line if dry_run else echo)(line)
-    if dry_run:
-        return
-    if wanted:
-        keys = {each.upstream: _key(each, to, key_env) for each in wanted if each.has_key}
-        server.run(send(url, Sending(name, resend_labels(labels), wanted, upstreams, keys, budget), network))
-        echo(f"Recorded as session {safe_text(name)}: `recorder diff` compares it with {safe_text(parent.name)}.")
-    is_claim = _compare(_shares(url, name, labels, requests), _control(url, labels, parent, upstreams))
-    sys.exit(FOUND if is_claim else 0)
+    say = write_line if dry_run and format == "table" else echo
+    with ExitStack() as held:
+        if not dry_run:
+            held.enter_context(_alone(url, name))
+            # What was sent before the recorder was killed counts; its ingester may still be at work.
+            wait_for(journal_root(database_of(url)), time.monotonic() + DRAIN_S)
+            recover_left(url)
+        requests = _requests(parent, model, upstreams)
+        wanted = missing(requests, times, server.run(_there(url, name, labels)))
+        prices = server.run(_prices(url, wanted, model))
+        budget = Budget(None if limit is None else Decimal(str(limit)), prices, model)
+        resent = Resent(name, labels, len(wanted), _estimate(wanted, budget), dry_run)
+        for line in (*_announcement(resent, wanted, budget), *departures(upstreams, network)):
+            say(line)
+        if wanted and not dry_run:
+            keys = {each.upstream: _key(each, to, key_env) for each in wanted if each.has_key}
+            server.run(send(url, Sending(name, resend_labels(labels), wanted, upstreams, keys, budget), network))
+            echo(f"Recorded as session {safe_text(name)}: `recorder diff` compares it with {safe_text(parent.name)}.")
+    control = None if dry_run else _control(url, labels, parent, upstreams)
+    levels = [] if dry_run else compared(_shares(url, name, labels, requests), control)
+    if format == "json":
+        write_document(document(resent, levels, control))
+    elif not dry_run:
+        for line in lines(levels, control):
+            write_line(line)
+    sys.exit(FOUND if any(each.is_claim for each in levels) else 0)
 
 
-Shares = Mapping[Level, Share]
+def _parent(db: str | None, source: str) -> RecordedSession:
+    """Return the recording. Raises `UsageError` if it is not the one that was meant."""
+    parent: RecordedSession = server.run(loader(db).find(source))
+    if source.partition(":")[0] == LATEST and (first := resent_from(parent.session)) is not None:
+        raise UsageError(
+            f"latest is now {safe_text(parent.name)}, which was sent again already: name {safe_text(first.name)}."
+        )
+    return parent
+
+
+def _alone(url: URL, name: str) -> AbstractContextManager[None]:
+    """Return the lock of a session: two of these commands would each send what neither finds there yet."""
+    if is_missing(url):
+        schema_of(url).upgrade(url)  # a lock is beside the file
+    database = database_of(url)
+    task = f"resend-{sha256(name.encode()).hexdigest()[:16]}"
+    refusal = (
+        f"Another `recorder resend` sends into session {safe_text(name)}: wait until it has ended. The same command "
+        "then sends what is missing."
+    )
+    return writing_of(database).task_lock(database, task, LOCK_S, refusal)
 
 
 def _shares(url: URL, name: str, labels: ResentFrom, requests: Sequence[Resend]) -> Shares:
@@ -140,7 +175,7 @@ def _shares(url: URL, name: str, labels: ResentFrom, requests: Sequence[Resend])
     return shares(answered(requests, there), Terms(rules=match_rules()))
 
 
-def _control(url: URL, labels: ResentFrom, parent: RecordedSession, upstreams: Sequence[Upstream]) -> Shares | None:
+def _control(url: URL, labels: ResentFrom, parent: RecordedSession, upstreams: Sequence[Upstream]) -> Control | None:
     """Return how the recorded model differs from itself: asked again at the same address, or else at its own.
 
     None without such a session, and for one that is such a session.
@@ -149,33 +184,8 @@ def _control(url: URL, labels: ResentFrom, parent: RecordedSession, upstreams: S
     asked = msgspec.structs.replace(labels, model=None)
     for each in (asked, msgspec.structs.replace(asked, to=None)):
         if each != labels and (found := _shares(url, _name(each), each, requests))["shape"].answers:
-            return found
+            return Control(_name(each), found)
     return None
-
-
-def _compare(found: Shares, control: Shares | None) -> bool:
-    """Print a line for each level; return whether something is claimed."""
-    claims = []
-    for level, title in LEVELS.items():
-        line = f"{title}: {_share(found[level])} differ from the recording"
-        if control is not None:
-            interval = beyond(found[level], control[level])
-            line += (
-                f", of the control {_share(control[level])}; difference {interval.low:+.0%} to {interval.high:+.0%}: "
-            )
-            line += "it differs more than it differs from itself" if interval.is_claim else "no claim"
-            claims.append(interval.is_claim)
-        write_line(line)
-    if control is None:
-        write_line(
-            "No claim: there is no other session of the recorded model as a control; `recorder resend` without "
-            "--model, and without --to, makes one."
-        )
-    return any(claims)
-
-
-def _share(share: Share) -> str:
-    return f"{share.differing} of {share.answers}"
 
 
 def _upstreams(parent: RecordedSession, to: str | None) -> list[Upstream]:
@@ -258,23 +268,33 @@ async def _prices(url: URL, wanted: Iterable[Resend], model: str | None) -> Pric
     return found
 
 
-def _announcement(name: str, wanted: Sequence[Resend], budget: Budget) -> Iterator[str]:
-    """Yield what is to be sent, and what that may cost: as much as the recorded answers would."""
+def _estimate(wanted: Iterable[Resend], budget: Budget) -> Decimal | None:
+    """Return what answers as long as the recorded ones cost; None if that of one is not known."""
+    total = Decimal()
+    for each in wanted:
+        cost = budget.cost(each.recorded)
+        if cost is None:
+            return None
+        total += cost
+    return total
+
+
+def _announcement(resent: Resent, wanted: Sequence[Resend], budget: Budget) -> Iterator[str]:
+    """Yield what is to be sent, and what that may cost."""
+    name, estimated_usd = safe_text(resent.session), resent.estimated_usd
     if not wanted:
-        yield f"All of it is in session {safe_text(name)} already: --times N asks for more answers."
+        yield f"All of it is in session {name} already: --times N asks for more answers."
         return
-    costs = [budget.cost(each.recorded) for each in wanted]
-    known = [cost for cost in costs if cost is not None]
-    if budget.limit_usd is not None and len(known) < len(wanted):
+    if budget.limit_usd is not None and estimated_usd is None:
         raise UsageError(
             "--limit needs the price of each model and the tokens of each recorded answer: `recorder prices update` "
             "brings in prices, `recorder prices list` shows them."
         )
     price = "the price of some of it is not known (`recorder prices update`)"
-    if len(known) == len(wanted):
-        price = f"about {dollars(str(sum(known, Decimal())), is_partial=False)}, if the answers are as long as before"
+    if estimated_usd is not None:
+        price = f"about {dollars(str(estimated_usd), is_partial=False)}, if the answers are as long as before"
     models = ", ".join(sorted({budget.model or asked_model(each.recorded) or "?" for each in wanted}))
-    yield safe_text(f"{counted(len(wanted), 'request')} for {models}, into session {name}: {price}.")
+    yield f"{counted(len(wanted), 'request')} for {safe_text(models)}, into session {name}: {price}."
 
 
 def _key(request: Resend, to: str | None, variable: str | None) -> str:

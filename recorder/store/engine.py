@@ -257,10 +257,12 @@ class Writing(Protocol):
     def is_of_statement(self, error: BaseException) -> bool:
         """Return whether an error of the driver concerns the statement, not the database's condition."""
 
-    def task_lock(self, url: URL, task: str) -> AbstractContextManager[None]:
-        """Hold a lock among all programs that do `task` on a database; raise `StoreBusyError` at once if one holds it.
+    def task_lock(self, url: URL, task: str, timeout_s: float, refusal: str) -> AbstractContextManager[None]:
+        """Hold a lock among all programs that do `task` on a database.
 
-        It is gone with the process that holds it; on a server also with its connection, and is not taken again then.
+        Raise `StoreBusyError` with the text `refusal` if another one holds it for so long. It is gone with the process
+        that holds it, on a server some milliseconds later, when that notices; there it is also gone with its
+        connection, and is not taken again then.
         """
 
     def sweep(self, url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:

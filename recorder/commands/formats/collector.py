@@ -7,8 +7,8 @@ import os
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from recorder.archive.place import database_name
 from recorder.commands.terminal.options import current_url
 from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.selection import say_if_stale
-from recorder.errors import RecorderError, StoreBusyError, UsageError
+from recorder.errors import UsageError
 from recorder.exports.otlp.collector import (
     ATTEMPTS,
     TIMEOUT,
@@ -39,7 +39,6 @@ from recorder.store.engine import writing_of
 from recorder.store.write.writer import Store
 
 LOCK_S = 2.0  # a server lets go of the lock of a push that was killed when it sees the end of its connection
-LOCK_POLL_S = 0.05
 ENDPOINT, HEADERS = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"
 
 
@@ -97,54 +96,39 @@ def _target(url: str, header: Sequence[str]) -> tuple[CollectorUrl, Mapping[str,
 
 async def _push(db: URL, terms: _Terms, *, follow: bool) -> dict[str, Any]:
     signals: list[Signal] = ["traces", "metrics"] if terms.metrics else ["traces"]
-    async with await open_log(db) as log:
-        async with _lock(db, terms), httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client:
+    async with await open_log(db) as log, httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as client:
+        with _lock(db, terms), Store(db) as store:
             await say_if_stale(log)
-            with Store(db) as store:
-                collector = Collector(
-                    client,
-                    terms.endpoint,
-                    terms.headers,
-                    attempts=None if follow else ATTEMPTS,
-                    sleep=asyncio.sleep,
-                    chance=random.random,
-                    now_s=time.time,
-                    say=_say,
-                )
-                cursor = ExportCursor(log, store, terms.endpoint.name, terms.form, signals, terms.since_ns)
-                busy_s = None if follow else BUSY_S
-                pusher = Pusher(
-                    log, cursor, collector, terms.convention, has_content=terms.content, busy_s=busy_s, say=_say
-                )
-                _end_when_stopped()
-                if follow:
-                    echo("Following; Ctrl-C ends it.")
-                    await pusher.follow()
-                await pusher.push()
+            collector = Collector(
+                client,
+                terms.endpoint,
+                terms.headers,
+                attempts=None if follow else ATTEMPTS,
+                sleep=asyncio.sleep,
+                chance=random.random,
+                now_s=time.time,
+                say=_say,
+            )
+            cursor = ExportCursor(log, store, terms.endpoint.name, terms.form, signals, terms.since_ns)
+            busy_s = None if follow else BUSY_S
+            pusher = Pusher(
+                log, cursor, collector, terms.convention, has_content=terms.content, busy_s=busy_s, say=_say
+            )
+            _end_when_stopped()
+            if follow:
+                echo("Following; Ctrl-C ends it.")
+                await pusher.follow()
+            await pusher.push()
     _sum_up(terms.endpoint.name, pusher.report)
     return {"target": terms.endpoint.name, "form": terms.form, **msgspec.structs.asdict(pusher.report)}
 
 
-@asynccontextmanager
-async def _lock(db: URL, terms: _Terms) -> AsyncIterator[None]:
-    """Hold the lock of a collector: two pushes at once would send everything twice."""
+def _lock(db: URL, terms: _Terms) -> AbstractContextManager[None]:
+    """Return the lock of a collector: two pushes at once would send everything twice."""
     task = f"otlp-{sha256(terms.endpoint.name.encode()).hexdigest()[:16]}"
-    until_s = time.monotonic() + LOCK_S
-    with ExitStack() as held:
-        while True:
-            try:
-                held.enter_context(writing_of(db).task_lock(db, task))
-                break
-            except StoreBusyError as error:
-                if error.__cause__ is not None:  # the server is away, or has no connection to spare
-                    raise
-                if time.monotonic() >= until_s:
-                    name = safe_text(terms.endpoint.name)
-                    raise RecorderError(
-                        f"Another `recorder export --to` sends {database_name(db)} to {name}: wait until it has ended."
-                    ) from error
-            await asyncio.sleep(LOCK_POLL_S)
-        yield
+    name = safe_text(terms.endpoint.name)
+    refusal = f"Another `recorder export --to` sends {database_name(db)} to {name}: wait until it has ended."
+    return writing_of(db).task_lock(db, task, LOCK_S, refusal)
 
 
 def _end_when_stopped() -> None:

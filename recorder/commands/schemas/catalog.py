@@ -58,6 +58,9 @@ FORMS: Mapping[str, Written] = {
     "lint-list": Written("lint --list --json", "The rules.", list[judgements.Rule]),
     "probe": Written("probe --json", "The cases of a probe, each streamed and plain.", list[judgements.ProbedCase]),
     "torture": Written("torture --json", "The faults, each with its verdict.", list[judgements.JudgedFault]),
+    "resend": Written(
+        "resend --json", "What was sent again, and how the answers differ: one object.", judgements.ResentRequests
+    ),
     "query-list": Written(
         "query --list --json",
         "The views, with the meaning of their rows and columns.",

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import UnsetType
 
+from recorder.commands.schemas.conversations import Resent
 from recorder.commands.schemas.form import Form, IntOrNull, TextOrNull
 from recorder.diff import Level
 from recorder.lint.rule import Severity
@@ -111,6 +112,58 @@ class Comparison(Form):
     "Exchanges that only A has."
     added: list[ComparedExchange]
     "Exchanges that only B has."
+
+
+class AnswersThatDiffer(Form):
+    """How many answers differ from the recorded ones."""
+
+    differing: int
+    "Number of answers that differ."
+    answers: int
+    "Number of answers."
+
+
+class DifferenceOfShares(Form):
+    """Where the difference of two shares is likely to be, with a confidence of 95 %; 0.1 is one answer in ten."""
+
+    low: float
+    "Its lower end."
+    high: float
+    "Its upper end."
+
+
+class ResentLevel(AnswersThatDiffer):
+    """The answers at one level."""
+
+    level: Literal["shape", "tools"]
+    "The level; `tools` is the next action."
+    control: AnswersThatDiffer | None
+    "The same of the control; null without one."
+    difference: DifferenceOfShares | None
+    "How much more the answers differ than the control; null without one."
+    is_claim: bool
+    "Whether they differ more than the control: all of `difference` is above 0."
+
+
+class ResentRequests(Form):
+    """Requests that were sent again, and how the answers differ."""
+
+    session: str
+    "Name of the session with the answers."
+    resent_from: Resent
+    "Whose requests they are."
+    is_dry_run: bool
+    "Whether nothing was sent."
+    requests: int
+    "Number of requests that this call sent, or would send."
+    estimated_usd: str | None
+    "What they cost with answers as long as the recorded ones, in USD; null if a price is not known."
+    control: str | None
+    "Name of the session of the recorded model, asked again; null if there is none."
+    is_claim: bool
+    "Whether the answers differ more than the control at a level."
+    levels: list[ResentLevel]
+    "The levels; empty with `--dry-run`."
 
 
 class FaultPlace(Form):

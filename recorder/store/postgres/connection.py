@@ -11,6 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from decimal import Decimal
@@ -52,6 +53,7 @@ _NO_UTF8 = (
     "create one with ENCODING 'UTF8' TEMPLATE template0."
 )
 CONNECT_S = 10  # a server that does not answer is away: the journal keeps what passes
+LOCK_POLL_S = 0.05  # each is a round trip
 TASKS = 0x53534574  # the class of the locks of tasks: a number that no other program on the server is likely to lock
 IDS = 4096  # that are kept as text, half a megabyte: rows of a session have its id, and neighbours are read again
 PIECE = 64  # rows of a long answer that are read at once: of 256 KiB each, 16 MiB
@@ -160,15 +162,21 @@ def open_reader(url: URL, settings: Mapping[str, str], **options: Any) -> Iterat
 
 
 @contextmanager
-def task_lock(url: URL, task: str) -> Iterator[None]:
+def task_lock(url: URL, task: str, timeout_s: float, refusal: str) -> Iterator[None]:
     """Hold the lock of a task, on a connection of its own."""
+    until_s = time.monotonic() + timeout_s
     with open_reader(url, {}) as connection:
-        with translated(url):
-            row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", [TASKS, task]).fetchone()
-        if row is None or not row[0]:
-            name = database_name(url)
-            raise StoreBusyError(f"Another recorder does that to {name} already: wait until it has ended.")
+        while not _try_lock(connection, url, task):
+            if time.monotonic() >= until_s:
+                raise StoreBusyError(refusal)
+            time.sleep(LOCK_POLL_S)
         yield
+
+
+def _try_lock(connection: psycopg.Connection, url: URL, task: str) -> bool:
+    with translated(url):
+        row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", [TASKS, task]).fetchone()
+    return row is not None and row[0] is True
 
 
 def connect_reader(

@@ -33,6 +33,7 @@ from recorder.store.sqlite.address import lock_path
 
 ENGINE = "sqlite"
 LOCK_POLL_S = 0.002  # a transaction takes about a millisecond
+TASK_POLL_S = 0.05  # a task takes seconds
 
 Recipe = Mapping[str, str | int]
 
@@ -191,39 +192,45 @@ def write_lock(path: Path, timeout_s: float) -> Iterator[None]:
 
 
 @contextmanager
-def task_lock(path: Path, task: str) -> Iterator[None]:
-    """Hold the lock of a task on the database at `path`, among all processes of recorder.
-
-    Its file stays, empty: a process that waits to lock a deleted file locks another than the next one.
-    """
-    refusal = f"Another recorder does that to {path} already: wait until it has ended."
-    with _locked(path, Path(f"{path}.{task}.lock"), 0, refusal):
-        yield
+def task_lock(path: Path, task: str, timeout_s: float, refusal: str) -> Iterator[None]:
+    """Hold the lock of a task on the database at `path`, among all processes of recorder. Its file goes at the end."""
+    lock = Path(f"{path}.{task}.lock")
+    with _locked(path, lock, timeout_s, refusal, TASK_POLL_S):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 @contextmanager
-def _locked(path: Path, lock: Path, timeout_s: float, refusal: str) -> Iterator[None]:
+def _locked(path: Path, lock: Path, timeout_s: float, refusal: str, poll_s: float = LOCK_POLL_S) -> Iterator[None]:
+    deadline = time.monotonic() + timeout_s
+    while (fd := _try_lock(path, lock)) is None:
+        if time.monotonic() >= deadline:
+            raise StoreBusyError(refusal)
+        time.sleep(poll_s)
     try:
-        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StoreError(f"The database {path} cannot be written: {lock}: {error.strerror}.") from error
-    try:
-        deadline = time.monotonic() + timeout_s
-        while not _try_lock(fd):
-            if time.monotonic() >= deadline:
-                raise StoreBusyError(refusal)
-            time.sleep(LOCK_POLL_S)
         yield
     finally:
         os.close(fd)
 
 
-def _try_lock(fd: int) -> bool:
+def _try_lock(path: Path, lock: Path) -> int | None:
+    """Return the descriptor of a lock, None if another process has it."""
+    try:
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"The database {path} cannot be written: {lock}: {error.strerror}.") from error
+    is_held = False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        is_held = os.path.samestat(os.fstat(fd), os.stat(lock))  # the process that had it may have deleted the file
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    finally:
+        if not is_held:
+            os.close(fd)
+    return fd if is_held else None
 
 
 def application_id(path: Path) -> int:

@@ -247,8 +247,8 @@ def writer(url: URL, busy_timeout_s: float, answer_timeout_s: float = inf) -> Sq
     return SqliteWriter(address.path(url), busy_timeout_s)
 
 
-def task_lock(url: URL, task: str) -> AbstractContextManager[None]:
-    return of_file.task_lock(address.path(url), task)
+def task_lock(url: URL, task: str, timeout_s: float, refusal: str) -> AbstractContextManager[None]:
+    return of_file.task_lock(address.path(url), task, timeout_s, refusal)
 
 
 def sweep(url: URL, *, vacuum: bool, busy_timeout_s: float) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
+from sqlalchemy import URL
 
 from tests.acceptance.commands.test_run import demo_upstream
 from tests.support.empty_log import empty
@@ -22,7 +23,7 @@ from tests.support.logbook import Entry, entries
 from tests.support.probe.faults import JSON_HEADERS
 from tests.support.provider.reply import DemoReply, DemoRequest, whole
 from tests.support.provider.server import DemoServer
-from tests.support.server import PROGRAM, environment, run_parent, wait_until
+from tests.support.server import PROGRAM, address, environment, run_parent, wait_until
 from tests.support.server import run as command
 from tools.landed_schemas import schemas
 
@@ -96,17 +97,23 @@ def test_the_same_command_sends_nothing_twice(parent: Path, demo: DemoServer) ->
 
 
 @pytest.mark.long
-def test_what_was_sent_before_kill_9_is_not_sent_again(parent: Path) -> None:
+def test_nothing_is_sent_twice_by_two_at_once_or_after_kill_9(parent: Path, database: URL) -> None:
+    cassette = parent.with_name("parent.sse.jsonl")
+    cassette.write_bytes(command(parent, "export", "parent", "--format", "cassette").out)
     with beside(lambda: demo_upstream(1)) as slow:
-        words = ("resend", "parent", "--to", slow.base_url, "--session", "child")
-        variables = {**environment(parent.parent), "RECORDER_DB": str(parent)}
+        words = ["resend", str(cassette), "--to", slow.base_url, "--db", address(database)]
+        variables = environment(parent.parent)
         with subprocess.Popen([*PROGRAM, *words], env=variables, stderr=subprocess.DEVNULL) as process:
             wait_until(lambda: len(slow.requests) == 2)
+            second = run_parent(parent, *words)
             process.send_signal(signal.SIGKILL)
+        assert second.code == 1
+        assert "Another `recorder resend` sends into session " in second.err
         ran = run_parent(parent, *words)
         assert ran.code == 0, ran.err
         assert {*Counter(each.body for each in slow.requests).values()} == {1}
         assert len(slow.requests) == 3
+    assert not [*parent.parent.glob("*resend*.lock")]
 
 
 class DriftingServer(DemoServer):
@@ -137,11 +144,17 @@ def test_it_is_claimed_that_a_model_differs_only_beyond_the_control(parent: Path
         assert "shape: 0 of 6 differ" in run_parent(parent, *options).text
         same = run_parent(parent, *options, "--model", "gpt-same")
         drifted = run_parent(parent, *options, "--model", "gpt-drifted")
-        assert len(there.requests) == 18, "the last was a look at what is there"
+        row = json.loads(run_parent(parent, *options, "--model", "gpt-drifted", "--json").out)
+        assert len(there.requests) == 18, "the last two looked at what is there"
     assert (same.code, drifted.code) == (0, 4)
     assert "no claim" in same.text
     assert "shape: 6 of 6 differ from the recording, of the control 0 of 6; difference" in drifted.text
     assert "it differs more than it differs from itself" in drifted.text
+    Draft202012Validator(schemas()["resend"]).validate(row)
+    shape, tools = row["levels"]
+    assert (row["requests"], row["is_claim"], shape["is_claim"], tools["is_claim"]) == (0, True, True, False)
+    assert (shape["differing"], shape["answers"], shape["control"]) == (6, 6, {"differing": 0, "answers": 6})
+    assert 0 < shape["difference"]["low"] < shape["difference"]["high"] == 1
 
 
 PRICES = '[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1000\noutput = 1000\n'

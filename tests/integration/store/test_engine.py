@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import get_args
 
@@ -178,8 +180,29 @@ def test_the_files_beside_a_database_are_named_after_it(tmp_path: Path) -> None:
 
 
 def test_a_task_is_done_by_one_at_a_time_and_others_beside_it(database: URL) -> None:
-    task_lock = writing_of(database).task_lock
+    def task_lock(task: str) -> AbstractContextManager[None]:
+        return writing_of(database).task_lock(database, task, 0, "another one pushes")
+
     for _ in range(2):
-        with task_lock(database, "push-a"), task_lock(database, "push-b"):
-            with pytest.raises(StoreBusyError, match="already: wait until it has ended"):
-                task_lock(database, "push-a").__enter__()
+        with task_lock("push-a"), task_lock("push-b"):
+            with pytest.raises(StoreBusyError, match="another one pushes"):
+                task_lock("push-a").__enter__()
+
+
+def test_no_two_processes_hold_a_lock_whose_file_goes_at_the_end(tmp_path: Path) -> None:
+    url = database_url(tmp_path / "log.db")
+    count = tmp_path / "count"
+    count.write_text("0")
+
+    def add() -> None:
+        added = 0
+        while added < 200:
+            with suppress(StoreBusyError), writing_of(url).task_lock(url, "count", 0, "another one counts"):
+                count.write_text(str(int(count.read_text()) + 1))
+                added += 1
+
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(add) for _ in range(4)]:
+            done.result()
+    assert count.read_text() == "800"
+    assert [path.name for path in tmp_path.iterdir()] == ["count"]
