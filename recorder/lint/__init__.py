@@ -2,14 +2,13 @@
 
 Must not know: where recordings come from. Pure: a recording with its events in, findings out.
 
-A further rule is a `Rule` in one tuple `RULES`, and what finds its fault:
+Rules are written as text; a walk (`rule.StreamWalk`) follows the blocks of a stream and reports each fault by the id of
+the rule that names it. A further rule is a few lines in one of the texts, and what finds its fault in the walk beside:
 
-    http, sse                  for all APIs, or some of them: the rules, and a function for each
+    http, sse                  for all APIs, or some of them
     recorder/wire/dialects/<format>/lint
-                               for one format; those of Chat, Messages and Gemini share a walk in `chunks` or `message`
-                               that reports each fault by the id of a rule, those of Responses stand beside their
-                               functions, in one module for each subject; `shapes` has the declared fields
+                               for one format; `shapes` has the declared fields
 
-`linter` joins the tuples, and judges by them: it is loaded after the rules, which import what is here. The tests want a
-broken stream for each rule (`MUTATIONS` in `tests/unit/lint/`), and `make docs` makes a page of the rules.
+`linter` joins the rules, and judges by them in one pass: it is loaded after the rules, which import what is here. The
+tests want a broken stream for each rule (`MUTATIONS` in `tests/unit/lint/`), and `make docs` makes a page of the rules.
 """

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from recorder.lint.rule import Check, Hit, Hits, at_end, rules
+from recorder.lint.rule import Hit, Hits, of_whole, rules
 from recorder.lint.stream import StreamView
 from recorder.model.events import WHOLE, EndRecord
 from recorder.model.facts import ErrorReported, Fact, MalformedPayload, ResponseFinished, UnreadableResponse
@@ -34,7 +34,7 @@ def _no_stream(stream: StreamView) -> Hits:
 
 
 def _status_of_stream(stream: StreamView) -> Hits:
-    if stream.status not in (0, 200) and stream.moments.has_events and not stream.is_switched:
+    if stream.status not in (0, 200) and stream.has_events and not stream.is_switched:
         yield Hit(None, f"status {stream.status}")
 
 
@@ -128,7 +128,7 @@ def _error_as_answer(stream: StreamView) -> Hits:
 
 def _unread_error(stream: StreamView) -> Hits:
     """Yield an error that is not one of its API: no client has a message of it. Those of OpenAI have HT007."""
-    if stream.status < ERROR_STATUS or stream.moments.has_events or stream.has_gap or stream.was_cut_by_us:
+    if stream.status < ERROR_STATUS or stream.has_events or stream.has_gap or stream.was_cut_by_us:
         return
     if stream.exchange.method == "HEAD":
         return
@@ -145,7 +145,7 @@ def _nothing_came(stream: StreamView) -> Hits:
 
 
 def _error_document(stream: StreamView) -> Hits:
-    if stream.status < ERROR_STATUS or stream.moments.has_events or stream.has_gap:
+    if stream.status < ERROR_STATUS or stream.has_events or stream.has_gap:
         return
     if stream.body:
         wrong = wrong_error(stream.document)
@@ -166,7 +166,7 @@ def wrong_error(document: Any, *texts: str) -> str | None:
     return f"no text `error.{lacking[0]}`" if lacking else None
 
 
-_CHECKS: Mapping[str, Check] = {
+_CHECKS: Mapping[str, Callable[[StreamView], Hits]] = {
     "HT001": _named_otherwise,
     "HT002": _no_stream,
     "HT003": _status_of_stream,
@@ -253,5 +253,5 @@ The SDKs raise an APIStatusError whose `code`, `type` and `param` are None; Code
  body, and retries also where that cannot help.
 OpenAI API reference, Errors; openai-python 3.52, _exceptions.py
 """,
-    lambda id: at_end(_CHECKS[id]),
+    of_whole(_CHECKS),
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import msgspec
 
 from recorder.lint import http, sse
-from recorder.lint.rule import Hit, Profile, Rule, Severity
+from recorder.lint.rule import Faults, Hit, MakeWalk, Profile, Rule, Severity
 from recorder.lint.stream import StreamView
 from recorder.model.events import Recording
 from recorder.model.text import storable
@@ -54,18 +54,27 @@ def lint(recording: Recording, profile: Profile | None = None) -> list[Finding]:
     profile = profile or profile_of(api)
     if profile is None or api not in PROFILES[profile]:
         return []
-    rules = [rule for rule in RULES if profile in rule.profiles]
+    rules = {rule.id: rule for rule in RULES if profile in rule.profiles}
+    walks = dict.fromkeys(rule.walk for rule in rules.values())
     counts = Counter[str]()
-    places: dict[str, list[Hit]] = {rule.id: [] for rule in rules}
-    for window in StreamView(recording).windows():
-        for rule in rules:
-            for hit in rule.check(window):
-                counts[rule.id] += 1
-                if counts[rule.id] <= PLACES_LIMIT:
-                    # They quote recorded text, of which half a surrogate pair is not text that can be written.
-                    places[rule.id].append(hit._replace(said=storable(hit.said)))
+    places: dict[str, list[Hit]] = {}
+    for id, hit in _faults(StreamView(recording), walks):
+        counts[id] += 1
+        if counts[id] <= PLACES_LIMIT:
+            # They quote recorded text, of which half a surrogate pair is not text that can be written.
+            places.setdefault(id, []).append(hit._replace(said=storable(hit.said)))
     return [
         Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, counts[rule.id], places[rule.id])
-        for rule in rules
+        for rule in rules.values()
         if counts[rule.id]
     ]
+
+
+def _faults(stream: StreamView, walks: Iterable[MakeWalk]) -> Faults:
+    """Yield the faults that walks find, all of them in one pass over the blocks."""
+    begun = [walk(stream) for walk in walks]
+    for block in stream.each_block():
+        for walk in begun:
+            yield from walk.feed(block)
+    for walk in begun:
+        yield from walk.end()

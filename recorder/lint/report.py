@@ -143,7 +143,7 @@ def finding_row(finding: Finding) -> dict[str, Any]:
 
 
 def rule_row(rule: Rule) -> dict[str, Any]:
-    """Return a rule as data: all of it but its check."""
+    """Return a rule as data: all of it but its walk."""
     profiles = [profile for profile in PROFILES if profile in rule.profiles]
-    fields = {field: value for field, value in asdict(rule).items() if field != "check"}
+    fields = {field: value for field, value in asdict(rule).items() if field != "walk"}
     return {**fields, "profiles": profiles}

@@ -14,12 +14,12 @@ breaks and how that looks there, and where it is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from recorder.lint.stream import StreamView
+from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects import DIALECTS
 
 Severity = Literal["error", "warning", "note"]
@@ -44,18 +44,46 @@ class Hit(NamedTuple):
 
 Hits = Iterable[Hit]
 
-Check = Callable[[StreamView], Hits]
+Fault = tuple[str, Hit]
+"""The id of a rule, and where it is broken."""
+
+Faults = Iterable[Fault]
 
 
-def at_end(check: Check, *following: Callable[[StreamView], object]) -> Check:
-    """Return a check of a stream as a whole, made once at its last window; `following` look at each window before."""
+class StreamWalk(Protocol):
+    """What follows one stream, block by block, and reports each fault by the id of the one rule that names it.
 
-    def checked(stream: StreamView) -> Hits:
-        for follow in following:
-            follow(stream)
-        return check(stream) if stream.is_last else ()
+    Rules whose faults follow from each other share a walk, so that a fault is named by one of them.
+    """
 
-    return checked
+    def feed(self, block: StreamBlock) -> Faults:
+        """Yield the faults of the next block."""
+
+    def end(self) -> Faults:
+        """Yield the faults of the stream as a whole, when all its blocks were fed."""
+
+
+MakeWalk = Callable[[StreamView], StreamWalk]
+
+
+class _WholeStream:
+    """A walk that looks at nothing before the end."""
+
+    def __init__(self, stream: StreamView, checks: Mapping[str, Callable[[StreamView], Hits]]) -> None:
+        self._stream, self._checks = stream, checks
+
+    def feed(self, block: StreamBlock) -> Faults:
+        return ()
+
+    def end(self) -> Faults:
+        for id, check in self._checks.items():
+            for hit in check(self._stream):
+                yield id, hit
+
+
+def of_whole(checks: Mapping[str, Callable[[StreamView], Hits]]) -> MakeWalk:
+    """Return a walk of checks that each look at the exchange as a whole, by the ids of their rules."""
+    return lambda stream: _WholeStream(stream, checks)
 
 
 class RuleTexts(msgspec.Struct, frozen=True):
@@ -70,9 +98,9 @@ class RuleTexts(msgspec.Struct, frozen=True):
 
 
 class Rule(RuleTexts, frozen=True):
-    """A rule with its check, which is made of one window after the other."""
+    """A rule with the walk that finds what breaks it."""
 
-    check: Check
+    walk: MakeWalk
 
 
 def rule_texts(text: str) -> Iterator[RuleTexts]:
@@ -83,13 +111,13 @@ def rule_texts(text: str) -> Iterator[RuleTexts]:
         yield RuleTexts(id, msgspec.convert(severity, Severity), meaning, why, source, frozenset(profiles))
 
 
-def rules(text: str, check_of: Callable[[str], Check], *profiles: Profile) -> tuple[Rule, ...]:
-    """Return the rules of a text, each with its check by its id.
+def rules(text: str, walk: MakeWalk, *profiles: Profile) -> tuple[Rule, ...]:
+    """Return the rules of a text, which share a walk.
 
     One without profiles of its own is for `profiles`; without those it is a general rule.
     """
     found = []
     for each in rule_texts(text):
         chosen = each.profiles or frozenset(profiles) or profiles_of(each.id)
-        found.append(Rule(each.id, each.severity, each.meaning, each.why, each.source, chosen, check_of(each.id)))
+        found.append(Rule(each.id, each.severity, each.meaning, each.why, each.source, chosen, walk))
     return tuple(found)

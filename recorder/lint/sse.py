@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from functools import partial
+from array import array
+from collections.abc import Iterable
 from itertools import pairwise
 
-from recorder.lint.rule import Check, Hit, Hits, at_end, rules
+from recorder.lint.rule import Faults, Hit, Hits, rules
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import BOM, parse
@@ -37,110 +37,110 @@ def is_text(data: bytes) -> bool:
     return True
 
 
-def _no_text(stream: StreamView) -> Hits:
-    return (Hit(each.pos) for each in stream.blocks if each.kind != "tail" and not is_text(each.raw))
-
-
-def _no_json(stream: StreamView) -> Hits:
-    for each in stream.frames:
-        if each.payload is None and not is_done_mark(each) and each.data != b"null" and is_text(each.raw):
-            yield Hit(each.pos, "its data is empty" if not each.data else "")
-
-
-def _no_data(stream: StreamView) -> Hits:
-    for each in stream.blocks:
-        if each.kind != "frame" or each.data is not None or any(_foreign_lines(each)):
-            continue
-        fields = parse(each.raw.removeprefix(BOM))
-        names = [name for name, value in (("event", fields.event), ("id", fields.id), ("retry", fields.retry)) if value]
-        if names:
-            yield Hit(each.pos, f"all it has is {' and '.join(f'`{name}:`' for name in names)}")
-
-
-def _no_field(stream: StreamView) -> Hits:
-    """Yield lines that are not a field. Those of Gemini, and `error:` in Chat, have rules of their own."""
-    if not stream.is_stream or stream.is_switched or stream.status >= 400:
-        return
-    for each in stream.blocks:
-        for line in _foreign_lines(each) if each.kind == "frame" or each.raw.startswith(b"{") else ():
-            if not (line.startswith(b"error:") and by_name(stream.exchange.api).has_error_lines):
-                yield Hit(each.pos, line[:_SHOWN].decode("utf-8", "replace"))
-
-
 def _foreign_lines(frame: StreamBlock) -> Iterable[bytes]:
     lines = _LINE.findall(frame.raw.removeprefix(BOM))
     return (line for line in lines if line.partition(b":")[0] not in _FIELDS)
 
 
-def _byte_order_mark(stream: StreamView) -> Hits:
-    first = stream.kept("first block", lambda: stream.blocks[0] if stream.blocks else None)
-    if stream.is_last and first is not None and first.raw.startswith(BOM) and first.kind != "message":
-        yield Hit(first.pos)
+class SseWalk:
+    """Follows the blocks of a stream, whatever they mean."""
 
+    def __init__(self, stream: StreamView) -> None:
+        dialect = by_name(stream.exchange.api)
+        self._stream = stream
+        self._terminal, self._has_error_lines = dialect.terminal, dialect.has_error_lines
+        self._has_fields = stream.is_answer and not stream.is_switched
+        self._has_carriage_returns = self._has_ended = False
+        self._last: StreamBlock | None = None
+        self._blocks, self._events = _Moments(), _Moments()
 
-def _mark_within(stream: StreamView) -> Hits:
-    first = stream.kept("first block", lambda: stream.blocks[0] if stream.blocks else None)
-    for each in stream.blocks:
-        if each != first and each.raw.startswith(BOM) and each.kind != "message":
-            yield Hit(each.pos)
+    def feed(self, block: StreamBlock) -> Faults:
+        is_first, self._last = self._last is None, block
+        self._blocks.add(block)
+        if block.is_event or not block.raw:  # whose bytes are not known: a sign of life too, whatever it was
+            self._events.add(block)
+        yield from self._marks(block, is_first)
+        if block.kind != "tail" and not is_text(block.raw):
+            yield "ST001", Hit(block.pos)
+        if block.is_event:
+            self._has_ended = self._has_ended or block.type in self._terminal
+            if block.payload is None and not is_done_mark(block) and block.data != b"null" and is_text(block.raw):
+                yield "ST002", Hit(block.pos, "" if block.data else "its data is empty")
+        elif block.kind == "frame" and not any(_foreign_lines(block)):
+            yield from self._no_data(block)
+        if self._has_fields and (block.kind == "frame" or block.raw.startswith(b"{")):
+            yield from self._no_field(block)
 
+    def end(self) -> Faults:
+        yield from self._unterminated()
+        if not self._stream.is_switched:  # pings keep a connection alive, and are not part of a turn
+            for hit in self._blocks.silences(self._stream, PROXY_SILENCE_NS):
+                yield "ST007", hit
+        for hit in self._events.silences(self._stream, CODEX_SILENCE_NS):
+            yield "ST008", hit
 
-def _carriage_returns(stream: StreamView) -> Hits:
-    """Yield the first block alone."""
-    found: list[int] = stream.kept("carriage returns", list)
-    for each in () if stream.is_switched or found else stream.blocks:
-        if b"\r" in each.raw and b"\n" not in each.raw:
-            found.append(each.pos)
-            yield Hit(each.pos)
+    def _marks(self, block: StreamBlock, is_first: bool) -> Faults:
+        """Yield a byte order mark, and the first block whose lines end with a carriage return."""
+        if block.raw.startswith(BOM) and block.kind != "message":
+            yield "ST004" if is_first else "ST010", Hit(block.pos)
+        is_fed = self._stream.is_switched or self._has_carriage_returns or b"\n" in block.raw
+        if b"\r" in block.raw and not is_fed:
+            self._has_carriage_returns = True
+            yield "ST005", Hit(block.pos)
+
+    def _no_data(self, block: StreamBlock) -> Faults:
+        fields = parse(block.raw.removeprefix(BOM))
+        given = {"event": fields.event, "id": fields.id, "retry": fields.retry}
+        names = [f"`{name}:`" for name, value in given.items() if value]
+        if names:
+            yield "ST003", Hit(block.pos, f"all it has is {' and '.join(names)}")
+
+    def _no_field(self, block: StreamBlock) -> Faults:
+        """Yield lines that are not a field. Those of Gemini, and `error:` in Chat, have rules of their own."""
+        for line in _foreign_lines(block):
+            if not (line.startswith(b"error:") and self._has_error_lines):
+                yield "ST009", Hit(block.pos, line[:_SHOWN].decode("utf-8", "replace"))
+
+    def _unterminated(self) -> Faults:
+        """Yield the last block if it is whole but for its blank line, or is half an event after the end of the
+        response.
+
+        Half an event before that end is not reported: what is missing then is the end.
+        """
+        last = self._last
+        if last is None or last.kind != "tail" or self._stream.was_cut_by_us:
             return
+        if last.payload:
+            yield "ST006", Hit(last.pos, last.type or "")
+        elif last.data and self._has_ended:
+            yield "ST006", Hit(last.pos, "it is half an event")
 
 
-def _unterminated(stream: StreamView) -> Hits:
-    """Yield the last block if it is whole but for its blank line, or is half an event after the end of the response.
+class _Moments:
+    """The times at which blocks came, a few bytes each."""
 
-    Half an event before that end is not reported: what is missing then is the end.
-    """
-    has_ended = stream.kept("has ended", list)
-    terminal = by_name(stream.exchange.api).terminal
-    has_ended += [each.pos for each in stream.frames if each.type in terminal]
-    if stream.was_cut_by_us or not stream.is_last:
-        return
-    for each in stream.blocks[-1:]:
-        if each.kind == "tail" and each.payload:
-            yield Hit(each.pos, each.type or "")
-        elif each.kind == "tail" and each.data and has_ended:
-            yield Hit(each.pos, "it is half an event")
+    def __init__(self) -> None:
+        self._times, self._positions = array("q"), array("q")
 
+    def add(self, block: StreamBlock) -> None:
+        self._times.append(block.t_ns)
+        self._positions.append(block.pos)
 
-def _silences(stream: StreamView, *, limit_ns: int, of_events: bool) -> Hits:
-    """Yield silences of the provider between head, blocks and end; not while bytes were lost, because the silence is
-    unknown then. Over WebSocket pings keep a connection alive, and are not part of a turn: only events count there.
-    """
-    if stream.is_switched and not of_events:
-        return
-    ends = ("response",) if stream.was_cut_by_us else ("response", "end")
-    moments = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
-    moments += [(t_ns, pos, False) for t_ns, pos in stream.moments.each(of_events=of_events)]
-    for gap in stream.gaps:
-        moments += [(gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True)]
-    if stream.is_stream:
+    def silences(self, stream: StreamView, limit_ns: int) -> Hits:
+        """Yield silences of the provider between head, blocks and end; not while bytes were lost, because the silence
+        is unknown then.
+        """
+        if not stream.is_stream:
+            return
+        ends = ("response",) if stream.was_cut_by_us else ("response", "end")
+        moments = [(each.t_ns, each.pos, False) for each in stream.events if each.kind in ends]
+        moments += [(t_ns, pos, False) for t_ns, pos in zip(self._times, self._positions, strict=True)]
+        for gap in stream.gaps:
+            moments += [(gap.from_ns, gap.pos, False), (gap.to_ns, gap.pos, True)]
         for (before, *_), (after, pos, is_in_gap) in pairwise(sorted(moments)):
             if after - before > limit_ns and not is_in_gap:
                 yield Hit(pos, f"{(after - before) / _SECOND_NS:.0f} s of silence before it")
 
-
-_CHECKS: Mapping[str, Check] = {
-    "ST001": _no_text,
-    "ST002": _no_json,
-    "ST003": _no_data,
-    "ST004": _byte_order_mark,
-    "ST005": _carriage_returns,
-    "ST006": _unterminated,
-    "ST007": at_end(partial(_silences, limit_ns=PROXY_SILENCE_NS, of_events=False)),
-    "ST008": at_end(partial(_silences, limit_ns=CODEX_SILENCE_NS, of_events=True)),
-    "ST009": _no_field,
-    "ST010": _mark_within,
-}
 
 RULES = rules(
     """
@@ -206,5 +206,5 @@ It is one only at the beginning of a stream, and anywhere else a part of the fir
  is lost.
 WHATWG HTML, 9.2.6 Interpreting an event stream; openai-python 3.52, _streaming.py
 """,
-    _CHECKS.__getitem__,
+    SseWalk,
 )

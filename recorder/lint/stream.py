@@ -1,16 +1,14 @@
 """A recording as a linter looks at it: its stream as a client would read it, block by block. Pure; never raises.
 
-A long stream is looked at in windows, of which one is in memory: `blocks`, `frames` and `memo` are of the window alone,
-`kept` is of the whole stream, and a rule on the whole waits for the window that `is_last`.
+The rules see each block once, as it passes: a long stream, decoded, is ten times its bytes.
 """
 
 from __future__ import annotations
 
 import json
-from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,24 +18,6 @@ from recorder.wire.dialects.json_values import too_deep
 from recorder.wire.dialects.keys import refuse
 from recorder.wire.recording import BodyBlock, blocks
 from recorder.wire.sse import BOM, parse
-
-WINDOW_BLOCKS = 1_000
-"""Blocks of a window: as many that what a window costs does not count, and a few megabytes."""
-
-WINDOW_BYTES = 4 * 2**20
-"""Bytes of a window, passed by one block at most: decoded they take ten times that."""
-
-Kept = TypeVar("Kept")
-
-
-class Follower(Protocol):
-    """What follows a stream from window to window."""
-
-    def add(self, window: StreamView) -> None:
-        """Add a window."""
-
-
-Followed = TypeVar("Followed", bound=Follower)
 
 
 class StreamBlock(NamedTuple):
@@ -57,81 +37,19 @@ class StreamBlock(NamedTuple):
         found = self.payload.get("type") if isinstance(self.payload, dict) else None
         return found if isinstance(found, str) else None
 
-
-class Moments:
-    """The times of blocks, a few bytes each."""
-
-    def __init__(self) -> None:
-        self._times, self._positions, self._kinds = array("q"), array("q"), bytearray()
-        self.has_events = False
-
-    def add(self, block: StreamBlock) -> None:
-        """Add a block. One whose bytes are not known is a sign of life too, whatever it was."""
-        is_event = block.kind in ("frame", "message") and block.data is not None
-        self.has_events = self.has_events or is_event
-        self._times.append(block.t_ns)
-        self._positions.append(block.pos)
-        self._kinds.append(is_event or not block.raw)
-
-    def each(self, *, of_events: bool) -> Iterator[tuple[int, int]]:
-        """Yield the time and the position of each block, or of those alone that are events."""
-        for t_ns, pos, is_event in zip(self._times, self._positions, self._kinds, strict=True):
-            if is_event or not of_events:
-                yield t_ns, pos
+    @property
+    def is_event(self) -> bool:
+        """Return whether it carries data, and was ended by a blank line as events are, or is a message."""
+        return self.kind in ("frame", "message") and self.data is not None
 
 
 class StreamView:
-    """A recording with what its rules need more than once: cached here, or in a walk over it."""
+    """A recording with what its rules need more than once."""
 
-    def __init__(self, recording: Recording, window: Sequence[StreamBlock] | None = None) -> None:
-        """Look at the whole stream, or at a window of it."""
+    def __init__(self, recording: Recording) -> None:
         self.recording, self.exchange = recording, recording.exchange
         self.response, self.end = recording.response, recording.end
         self.events: Sequence[Event] = recording.events
-        self.memo: dict[str, Any] = {}  # the result of a walk over it, by the walk's name, for all rules that need it
-        self.is_last = True  # no window follows
-        self._kept: dict[str, Any] = {}  # what lasts from one window to the next
-        self._window = window
-
-    def windows(self) -> Iterator[StreamView]:
-        """Yield the stream window by window, at least one."""
-        held: list[StreamBlock] = []
-        size_bytes = 0
-        for block in self._each():
-            if len(held) >= WINDOW_BLOCKS or size_bytes >= WINDOW_BYTES:
-                yield self._view(held, is_last=False)
-                held, size_bytes = [], 0
-            held.append(block)
-            size_bytes += len(block.raw)
-        yield self._view(held, is_last=True)
-
-    def _view(self, window: Sequence[StreamBlock], *, is_last: bool) -> StreamView:
-        made = StreamView(self.recording, window)
-        made.is_last, made._kept = is_last, self._kept
-        made.is_stream, made.gaps = self.is_stream, self.gaps
-        for block in window:
-            self.moments.add(block)
-        return made
-
-    def kept(self, name: str, make: Callable[[], Kept]) -> Kept:
-        """Return what lasts from one window to the next under a name; it is made in the first."""
-        if name not in self._kept:
-            self._kept[name] = make()
-        found: Kept = self._kept[name]
-        return found
-
-    def follow(self, make: type[Followed]) -> Followed:
-        """Return what follows the whole stream, up to the end of this window: each window is added to it once."""
-        found = self.kept(make.__name__, make)
-        if make.__name__ not in self.memo:
-            self.memo[make.__name__] = found
-            found.add(self)
-        return found
-
-    @property
-    def moments(self) -> Moments:
-        """Return the times of all blocks up to the end of this window."""
-        return self.kept("moments", Moments)
 
     @property
     def status(self) -> int:
@@ -153,6 +71,16 @@ class StreamView:
     def is_stream(self) -> bool:
         """Return True if the body was split into events: what is not a stream is judged by its head alone."""
         return any(each.kind in ("frame", "comment", "part", "tail") for each in self.events)
+
+    @property
+    def is_answer(self) -> bool:
+        """Return True if it is a stream that began well: an error status is reported by a rule of HTTP."""
+        return self.is_stream and self.status < 400
+
+    @property
+    def is_seen_whole(self) -> bool:
+        """Return True if what is missing at the end was not sent: no side left early, and the recorder lost nothing."""
+        return not (self.was_cut_by_us or self.has_gap)
 
     @cached_property
     def is_switched(self) -> bool:
@@ -193,14 +121,24 @@ class StreamView:
 
     @cached_property
     def blocks(self) -> Sequence[StreamBlock]:
-        """Return the stream, block by block. A block longer than any payload has no data.
+        """Return all blocks of the stream."""
+        return list(self.each_block())
+
+    @property
+    def frames(self) -> Sequence[StreamBlock]:
+        """Return the blocks that are events."""
+        return [each for each in self.blocks if each.is_event]
+
+    @cached_property
+    def has_events(self) -> bool:
+        return any(each.is_event for each in self.each_block())
+
+    def each_block(self) -> Iterator[StreamBlock]:
+        """Yield the stream, block by block. A block longer than any payload has no data.
 
         A block right after lost bytes may be half an event, and so may an unended one before them: of these only the
         times are true.
         """
-        return list(self._each()) if self._window is None else self._window
-
-    def _each(self) -> Iterator[StreamBlock]:
         is_after_gap, is_first = False, True
         tail: StreamBlock | None = None  # the last block, if it is an unended one
         for block in blocks(self.events, PAYLOAD_LIMIT):
@@ -219,11 +157,6 @@ class StreamView:
             is_after_gap = is_gap
         if tail is not None:
             yield tail
-
-    @cached_property
-    def frames(self) -> Sequence[StreamBlock]:
-        """Return the blocks that carry data, ended by a blank line as events are, or messages."""
-        return [each for each in self.blocks if each.kind in ("frame", "message") and each.data is not None]
 
     def header(self, name: str) -> str | None:
         """Return the value of the first header of that name in the response."""

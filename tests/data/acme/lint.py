@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from recorder.lint.rule import Hit, Rule
-from recorder.lint.stream import StreamView
+from recorder.lint.rule import Faults, Hit, rules
+from recorder.lint.stream import StreamBlock, StreamView
 
 
-def _no_start(stream: StreamView) -> Iterable[Hit]:
-    if stream.frames[0].type != "start":
-        yield Hit(stream.frames[0].pos)
+class Chatter:
+    """Follows the events of a stream."""
+
+    def __init__(self, stream: StreamView) -> None:
+        self._has_begun = False
+
+    def feed(self, block: StreamBlock) -> Faults:
+        if not self._has_begun and block.type != "start":
+            yield "AC001", Hit(block.pos)
+        self._has_begun = True
+
+    def end(self) -> Faults:
+        return ()
 
 
-RULES = (Rule("AC001", "error", "It does not begin.", "No client knows why.", "Acme", frozenset({"acme"}), _no_start),)
+RULES = rules(
+    """
+AC001 error
+It does not begin.
+No client knows why.
+Acme
+""",
+    Chatter,
+    "acme",
+)

@@ -9,7 +9,7 @@ index, as both SDKs do.
 
 from __future__ import annotations
 
-from recorder.lint.faults import shared_checks
+from recorder.lint.faults import of_answer
 from recorder.lint.rule import rules
 from recorder.wire.dialects.anthropic.lint.message import MessageCheck
 
@@ -212,6 +212,6 @@ An agent that runs tools at `tool_use` finds no call, or ends its turn at `end_t
  of them: the API refuses the next request, in which the result of the call is missing.
 Anthropic API, Handling stop reasons
 """,
-    shared_checks(MessageCheck),
+    of_answer(MessageCheck),
     "anthropic",
 )

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from recorder.lint.faults import Faults, is_json, is_whole_number, misfit, shown
-from recorder.lint.rule import Hit
+from recorder.lint.faults import is_json, is_whole_number, misfit, shown
+from recorder.lint.rule import Faults, Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.anthropic.lint.shapes import SHAPES
@@ -122,6 +122,7 @@ class MessageCheck:
     """Follows the events of one message."""
 
     def __init__(self, stream: StreamView) -> None:
+        self._stream = stream
         self._has_begun = self._has_start = self._failed = self._stopped = self._is_calling = False
         self._blocks: list[ContentBlock] = []
         self._open: dict[int, ContentBlock] = {}  # in the order in which they began
@@ -149,13 +150,13 @@ class MessageCheck:
         else:
             yield from self._named(frame, frame.type or "error")
 
-    def end(self, is_seen_whole: bool) -> Faults:
+    def end(self) -> Faults:
         """Yield what is missing. A stream that broke off lacks its end only."""
         if self._failed:
             return
         if self._stopped:
             yield from self._end()
-        elif is_seen_whole:
+        elif self._stream.is_seen_whole:
             yield "AN007", Hit(None)
 
     def _end(self) -> Faults:

@@ -8,7 +8,7 @@ Gemini CLI was read. The first is the strictest of all clients in reading lines,
 
 from __future__ import annotations
 
-from recorder.lint.faults import shared_checks
+from recorder.lint.faults import of_answer
 from recorder.lint.rule import rules
 from recorder.wire.dialects.gemini.lint.chunks import Chunks
 
@@ -152,6 +152,6 @@ The chunk with the `finishReason` comes twice.
 Clients concatenate chunks: its text is in the answer twice, and its calls are made twice.
 Gemini API reference, GenerateContentResponse
 """,
-    shared_checks(Chunks),
+    of_answer(Chunks),
     "gemini",
 )

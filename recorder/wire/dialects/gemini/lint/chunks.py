@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from itertools import chain
 
-from recorder.lint.faults import Faults, is_json, is_whole_number, misfit, shown
-from recorder.lint.rule import Hit
+from recorder.lint.faults import is_json, is_whole_number, misfit, shown
+from recorder.lint.rule import Faults, Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES
@@ -86,7 +86,7 @@ class Chunks:
     """Follows the chunks of one stream."""
 
     def __init__(self, stream: StreamView) -> None:
-        self._is_cut = stream.was_cut_by_us
+        self._stream = stream
         self._candidates: dict[int, CandidateFaults] = {}
         self._same: dict[str, object] = {}
         self._usage: tuple[int, Object] | None = None  # the last one that counts tokens, and where
@@ -120,14 +120,14 @@ class Chunks:
     def _is_finished(self) -> bool:
         """Return True if a cut would not show: all candidates have their reason, and the cut is not ours."""
         candidates = self._candidates.values()
-        return bool(candidates) and all(each.is_finished for each in candidates) and not self._is_cut
+        return bool(candidates) and all(each.is_finished for each in candidates) and not self._stream.was_cut_by_us
 
-    def end(self, is_seen_whole: bool) -> Faults:
+    def end(self) -> Faults:
         """Yield what is missing, and faults in the sum of the last usage."""
         if self._usage:
             pos, usage = self._usage
             yield from _sum(pos, usage)
-        if self._failed or not is_seen_whole:
+        if self._failed or not self._stream.is_seen_whole:
             return
         missing = list(chain.from_iterable(candidate.end() for candidate in self._candidates.values()))
         if not self._candidates and not self._is_blocked:
@@ -138,7 +138,7 @@ class Chunks:
 
     def _ending(self, frame: StreamBlock) -> Faults:
         """Yield the faults of a chunk's ending. LF is reported once, where it begins: it is as true of all others."""
-        if frame.kind == "tail" and not self._is_cut:
+        if frame.kind == "tail" and not self._stream.was_cut_by_us:
             yield "GE022", Hit(frame.pos)
         if not self._has_lf and frame.raw.endswith(b"\n\n"):
             self._has_lf = True

@@ -9,7 +9,7 @@ break no rule.
 
 from __future__ import annotations
 
-from recorder.lint.faults import shared_checks
+from recorder.lint.faults import of_answer
 from recorder.lint.rule import rules
 from recorder.wire.dialects.openai_chat.lint.chunks import Chunks
 
@@ -244,6 +244,6 @@ An entry of a list in a later delta has no `index` that is a number.
  key”: it adds the entries of lists by it.
 openai-python, src/openai/lib/streaming/_deltas.py: accumulate_delta
 """,
-    shared_checks(Chunks),
+    of_answer(Chunks),
     "chat",
 )

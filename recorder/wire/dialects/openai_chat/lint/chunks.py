@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from itertools import chain
 
-from recorder.lint.faults import Faults, is_json, is_whole_number, misfit, shown
-from recorder.lint.rule import Hit
+from recorder.lint.faults import is_json, is_whole_number, misfit, shown
+from recorder.lint.rule import Faults, Hit
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.json_values import Object, array, decoded, member, object_, objects
 from recorder.wire.dialects.openai_chat.lint.shapes import SHAPES
@@ -194,9 +194,9 @@ class Chunks:
         elif is_json(frame):
             yield "CH006", Hit(frame.pos, shown(frame.payload))
 
-    def end(self, is_seen_whole: bool) -> Faults:
+    def end(self) -> Faults:
         """Yield what is missing. Of a stream that broke off, what is missing first."""
-        if self._failed or not is_seen_whole:
+        if self._failed or not self._stream.is_seen_whole:
             return
         if self._is_chat and not self._choices:
             yield "CH011", Hit(None, "there is no choice at all")

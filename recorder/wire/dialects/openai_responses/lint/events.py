@@ -7,10 +7,9 @@ rules of their own, and so has `logprobs`, which OpenAI itself left out until th
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from recorder.lint.rule import Check, Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.model.text import rows
@@ -43,95 +42,50 @@ class StreamEvent(NamedTuple):
         return nested if isinstance(nested, dict) else self.payload
 
 
-def stream_events(stream: StreamView) -> Sequence[StreamEvent]:
-    """Return all events of a window that can be read, the unterminated last one included."""
-    if "events" not in stream.memo:
-        events = map(_stream_event, stream.blocks)
-        stream.memo["events"] = [event for event in events if event is not None]
-    found: Sequence[StreamEvent] = stream.memo["events"]
-    return found
-
-
-def events_of(stream: StreamView, *types: str) -> Iterator[StreamEvent]:
-    """Yield the events of a window that are of these types."""
-    return (event for event in stream_events(stream) if event.type in types)
-
-
-def each_event(broken: Callable[[StreamEvent], Iterable[str]], *types: str) -> Check:
-    """Return a check of each event, of those types if there are some. What the function says of one breaks the rule."""
-    chosen = frozenset(types)
-
-    def check(stream: StreamView) -> Iterator[Hit]:
-        for each in stream_events(stream):
-            if not chosen or each.type in chosen:
-                yield from (Hit(each.pos, said) for said in broken(each))
-
-    return check
-
-
-def where(is_broken: Callable[[StreamEvent], object], *types: str, says_type: bool = True) -> Check:
-    """Return a check that each of these events breaks of which that is true; a hit says its type."""
-
-    def said(each: StreamEvent) -> Iterable[str]:
-        if is_broken(each):
-            yield each.type if says_type else ""
-
-    return each_event(said, *types)
+def stream_event(block: StreamBlock) -> StreamEvent | None:
+    """Return the event that a block is, an unterminated one too; None if it cannot be read."""
+    if not isinstance(block.payload, dict):
+        return None
+    type = block.type or block.name or ("error" if block.payload.get("error") else None)
+    return StreamEvent(block.pos, type, block.payload, block.name) if type else None
 
 
 class Course:
-    """The course of a stream up to the end of a window: its first and last event, its ends, and if all was read."""
+    """The course of a response so far: its first and last event, its ends, and what of it can be read."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: StreamView) -> None:
+        self.stream = stream
         self.first: StreamEvent | None = None
+        self.first_pos: int | None = None  # of the first block that is an event, whether it can be read or not
         self.last: StreamEvent | None = None
         self.completed: StreamEvent | None = None  # the first that says so
-        self.types: set[str] = set()  # of endings
+        self.endings: set[str] = set()
         self.errors: list[int] = []  # their positions
-        self.is_read = True
+        self.lacks_fields = False  # the content of an event is missing, and so it is elsewhere
+        self._is_read = True
 
-    def add(self, stream: StreamView) -> None:
-        """Add a window."""
-        self.is_read = self.is_read and all(is_done_mark(each) or _stream_event(each) for each in stream.frames)
-        for each in stream_events(stream):
-            self.first = self.first or each
-            self.last = each
-            if each.type in ENDINGS:
-                self._end(each)
-
-    def _end(self, event: StreamEvent) -> None:
-        self.types.add(event.type)
+    def add(self, block: StreamBlock, event: StreamEvent | None) -> None:
+        """Add a block, and the event that it is."""
+        if block.is_event:
+            self.first_pos = block.pos if self.first_pos is None else self.first_pos
+            self._is_read = self._is_read and (event is not None or is_done_mark(block))
+        if event is None:
+            return
+        self.first = self.first or event
+        self.last = event
+        if event.type in ENDINGS:
+            self.endings.add(event.type)
         if event.type == "response.completed":
             self.completed = self.completed or event
         elif event.type == "error":
             self.errors.append(event.pos)
 
-
-def course(stream: StreamView) -> Course:
-    """Return the course of a stream so far."""
-    return stream.follow(Course)
-
-
-def is_readable(stream: StreamView) -> bool:
-    """Return whether all events so far are there and have a type: if not, something that seems missing was perhaps
-    sent.
-
-    A stream that is resumed has only a part of what its items are.
-    """
-    return course(stream).is_read and not stream.has_gap and stream.exchange.resumes_after is None
-
-
-def is_complete(stream: StreamView) -> bool:
-    """Return whether a stream can be read and reports that the model is done: then every item, part and text must be
-    closed."""
-    return is_readable(stream) and course(stream).completed is not None
-
-
-def _stream_event(frame: StreamBlock) -> StreamEvent | None:
-    if not isinstance(frame.payload, dict):
-        return None
-    type = frame.type or frame.name or ("error" if frame.payload.get("error") else None)
-    return StreamEvent(frame.pos, type, frame.payload, frame.name) if type else None
+    @property
+    def is_readable(self) -> bool:
+        """Return whether all events so far are there and have a type: if not, something that seems missing was perhaps
+        sent. A stream that is resumed has only a part of what its items are.
+        """
+        return self._is_read and not self.stream.has_gap and self.stream.exchange.resumes_after is None
 
 
 # -- the catalog

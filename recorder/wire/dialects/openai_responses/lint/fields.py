@@ -6,13 +6,12 @@ That are its tokens, and the error or the reason if it did not succeed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from recorder.lint.faults import misfit, shown
-from recorder.lint.rule import Check, Hit, Hits, at_end, rules
+from recorder.lint.rule import Faults, Hit
 from recorder.lint.shape import Misfit
-from recorder.lint.stream import StreamView
 from recorder.wire.dialects.json_values import text
 from recorder.wire.dialects.openai_responses.lint.events import (
     EARLY,
@@ -20,16 +19,15 @@ from recorder.wire.dialects.openai_responses.lint.events import (
     ITEM_FIELDS,
     LOGPROBS,
     OF_ITEMS,
+    Course,
     Json,
     Kinds,
     StreamEvent,
-    course,
-    each_event,
-    where,
 )
 from recorder.wire.dialects.openai_responses.lint.shapes import SHAPES
 
 _COMPLETED, _INCOMPLETE = "response.completed", "response.incomplete"
+_PART_ADDED = "response.content_part.added"
 _ITEM_EVENTS = frozenset({"response.output_item.added", "response.output_item.done"})
 _STEPS = "created queued in_progress completed incomplete failed"
 _TEXT_OF = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
@@ -48,20 +46,6 @@ _SHAPED: Mapping[str, tuple[str, str]] = {
 _OUTPUT_ID = re.compile(r"output\[\d+\]\.id")
 _JUDGED = {"response": {"id", "error", "incomplete_details"}}
 """The fields that have rules of their own."""
-
-
-def lacks_fields(stream: StreamView) -> bool:
-    """Return whether an event, up to the end of this window, lacks a field whose content is missing elsewhere too."""
-    return bool(_without_fields(stream) or stream.kept("without fields", list))
-
-
-def _without_fields(stream: StreamView) -> list[Hit]:
-    """Return the events of this window that lack a field."""
-    found: list[Hit] | None = stream.memo.get("fields")
-    if found is None:
-        found = stream.memo["fields"] = list(each_event(_lacking)(stream))
-        stream.kept("without fields", list[Hit]).extend(found[:1])
-    return found
 
 
 def _lacking(each: StreamEvent) -> Iterable[str]:
@@ -116,9 +100,8 @@ def _is_mute(each: StreamEvent) -> bool:
     part = each.payload["part"]
     type = part.get("type")
     field = _TEXT_OF.get(type, "") if isinstance(type, str) else None
-    return each.type == "response.content_part.added" and (
-        field is None or (field != "" and not isinstance(part.get(field), str))
-    )
+    lacks_text = field is None or (field != "" and not isinstance(part.get(field), str))
+    return each.type == _PART_ADDED and lacks_text
 
 
 # -- tokens and errors
@@ -195,35 +178,68 @@ def _mute_failure(each: StreamEvent) -> Iterable[str]:
         yield f"no text {' and '.join(f'`response.error.{name}`' for name in lacking)}"
 
 
-def _lonely_error(stream: StreamView) -> Hits:
-    found = course(stream)
-    if not stream.is_switched and "response.failed" not in found.types:  # over WebSocket, Codex reads it
-        yield from map(Hit, found.errors)
+def _no_item_id(each: StreamEvent) -> Iterable[str]:
+    if not text(each.payload, "item_id"):
+        yield each.type
 
 
-_CHECKS: Mapping[str, Check] = {
-    "RS020": _without_fields,
-    "RS021": where(lambda each: not text(each.payload, "item_id"), *OF_ITEMS),
-    "RS022": where(lambda each: not isinstance(each.payload.get("logprobs"), list), *LOGPROBS),
-    "RS023": each_event(_unfit_items, *_ITEM_EVENTS),
-    "RS026": each_event(_unfit_shapes, *_SHAPED),
-    "RS027": each_event(_mute_parts),
-    "RS050": where(
-        lambda each: each.response and not isinstance(each.response.get("usage"), dict), _COMPLETED, says_type=False
-    ),
-    "RS051": each_event(_lacking_counts, _COMPLETED, _INCOMPLETE),
-    "RS052": each_event(_contradictions, _COMPLETED, _INCOMPLETE),
-    "RS053": where(lambda each: each.response.get("usage"), *EARLY),
-    "RS055": each_event(_no_details, _COMPLETED, _INCOMPLETE),
-    "RS060": each_event(_mute_error, "error"),
-    "RS061": each_event(_mute_failure, "response.failed"),
-    "RS062": at_end(_lonely_error, course),
-    "RS063": where(lambda each: not text(each.response, "incomplete_details", "reason"), _INCOMPLETE, says_type=False),
-    "RS064": each_event(_codeless_error, "error"),
+def _no_logprobs(each: StreamEvent) -> Iterable[str]:
+    if not isinstance(each.payload.get("logprobs"), list):
+        yield each.type
+
+
+def _no_usage(each: StreamEvent) -> Iterable[str]:
+    if each.response and not isinstance(each.response.get("usage"), dict):
+        yield ""
+
+
+def _early_usage(each: StreamEvent) -> Iterable[str]:
+    if each.response.get("usage"):
+        yield each.type
+
+
+def _no_reason(each: StreamEvent) -> Iterable[str]:
+    if not text(each.response, "incomplete_details", "reason"):
+        yield ""
+
+
+_LACKS_FIELDS = "RS020"
+
+_CHECKS: Mapping[str, tuple[Callable[[StreamEvent], Iterable[str]], Iterable[str]]] = {
+    _LACKS_FIELDS: (_lacking, FIELDS),
+    "RS021": (_no_item_id, OF_ITEMS),
+    "RS022": (_no_logprobs, LOGPROBS),
+    "RS023": (_unfit_items, _ITEM_EVENTS),
+    "RS026": (_unfit_shapes, _SHAPED),
+    "RS027": (_mute_parts, (_PART_ADDED,)),
+    "RS050": (_no_usage, (_COMPLETED,)),
+    "RS051": (_lacking_counts, (_COMPLETED, _INCOMPLETE)),
+    "RS052": (_contradictions, (_COMPLETED, _INCOMPLETE)),
+    "RS053": (_early_usage, EARLY),
+    "RS055": (_no_details, (_COMPLETED, _INCOMPLETE)),
+    "RS060": (_mute_error, ("error",)),
+    "RS061": (_mute_failure, ("response.failed",)),
+    "RS063": (_no_reason, (_INCOMPLETE,)),
+    "RS064": (_codeless_error, ("error",)),
 }
+"""By rule, what says how an event breaks it, and the types of events that may."""
 
-RULES = rules(
-    """
+_RULES_OF: dict[str, list[str]] = {}
+for _rule, (_, _types) in _CHECKS.items():
+    for _type in _types:
+        _RULES_OF.setdefault(_type, []).append(_rule)
+
+
+def faults(event: StreamEvent, course: Course) -> Faults:
+    """Yield the faults of the fields of an event."""
+    for rule in _RULES_OF.get(event.type, ()):
+        said, _ = _CHECKS[rule]
+        for words in said(event):
+            course.lacks_fields = course.lacks_fields or rule == _LACKS_FIELDS
+            yield rule, Hit(event.pos, words)
+
+
+TEXTS = """
 RS020 error openai sdk
 An event lacks a field of its type, or the field has a value of another type.
 openai-python sets it to None or leaves it out, and fails where it is read; the Vercel AI SDK treats
@@ -332,6 +348,4 @@ An `error` event has no `code`: a text, or null.
 openai-python has no `APIError.code`: a client that uses it for retries cannot distinguish a limit
  from a fault of the request.
 OpenAI API reference, Responses: Streaming events: error
-""",
-    _CHECKS.__getitem__,
-)
+"""

@@ -5,68 +5,64 @@ Those are the deltas, the `.done`, the part, the item and the final response.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
-from recorder.lint.rule import Check, Hit, Hits, at_end, rules
-from recorder.lint.stream import StreamView
+from recorder.lint.rule import Faults, Hit
 from recorder.model.text import counted
 from recorder.wire.dialects.json_values import objects
-from recorder.wire.dialects.openai_responses.lint.events import Json, StreamEvent, course, is_complete
-from recorder.wire.dialects.openai_responses.lint.fields import lacks_fields
-from recorder.wire.dialects.openai_responses.lint.walk import ItemText, OutputItem, changes, walk
+from recorder.wire.dialects.openai_responses.lint.events import Course, Json
+from recorder.wire.dialects.openai_responses.lint.walk import ItemText, ItemWalk, OutputItem, changes
 
 
-def _open_items(stream: StreamView) -> Hits:
-    if is_complete(stream):
-        for item in walk(stream).items.values():
-            if item.done is None:
-                yield Hit(item.pos, f"{item.type}, output_index {item.index}")
+def faults(walk: ItemWalk, course: Course) -> Faults:
+    """Yield the faults of the items of a response. One that cannot be read is not judged: something that seems missing
+    there was perhaps sent.
+    """
+    if not course.is_readable:
+        return
+    yield from walk.faults
+    items = walk.items.values()
+    for item in items:
+        yield from _closing(item)
+        if course.completed is not None and item.done is None:
+            yield "RS032", Hit(item.pos, f"{item.type}, output_index {item.index}")
+        if item.has_places and not course.lacks_fields:
+            yield from _forms(item)
+    output = course.completed.response.get("output") if course.completed is not None else None
+    if course.completed is not None and isinstance(output, list):
+        yield from _in_final(course.completed.pos, objects(output), items, lacks_fields=course.lacks_fields)
 
 
-def _open_parts(stream: StreamView) -> Hits:
-    for item in walk(stream).items.values():
-        for (of, number), part in item.parts.items() if item.done is not None else ():
-            if part.is_announced and not part.is_closed:
-                yield Hit(part.pos, f"{of} {number} of {item.type} {item.index}")
-
-
-def _open_texts(stream: StreamView) -> Hits:
-    for item in walk(stream).items.values():
-        for (name, _), text in item.texts.items() if item.done is not None else ():
-            if text.done is None:
-                yield Hit(text.pos, f"{name}.done, output_index {item.index}")
+def _closing(item: OutputItem) -> Faults:
+    """Yield the parts and the texts of a finished item that were never closed."""
+    if item.done is None:
+        return
+    for (of, number), part in item.parts.items():
+        if part.is_announced and not part.is_closed:
+            yield "RS036", Hit(part.pos, f"{of} {number} of {item.type} {item.index}")
+    for (name, _), text in item.texts.items():
+        if text.done is None:
+            yield "RS037", Hit(text.pos, f"{name}.done, output_index {item.index}")
 
 
 # -- the forms of a text
 
 
-def _texts(stream: StreamView) -> Iterable[tuple[OutputItem, str, ItemText]]:
-    """Yield each text with its item and what they are called; none where a field is missing: a rule reports that."""
-    for item in _items(stream):
-        for (name, _), text in item.texts.items() if item.has_places else ():
-            yield item, f"{name.removeprefix('response.')}, output_index {item.index}", text
-
-
-def _sums(stream: StreamView) -> Hits:
-    for _, called, text in _texts(stream):
-        total, done = text.sum, text.done
-        if total is not None and done is not None and total != done:
-            yield Hit(text.done_pos, f"{called}: {_differ(total, done)}")
-
-
-def _other_forms(stream: StreamView) -> Hits:
-    for item, called, text in _texts(stream):
-        later = [(text.part_pos, text.in_part), (item.done_pos, text.of(item.done) if item.done is not None else None)]
-        for pos, now in later:
+def _forms(item: OutputItem) -> Faults:
+    """Yield the texts of an item of which one form differs from another."""
+    for (name, _), text in item.texts.items():
+        called = f"{name.removeprefix('response.')}, output_index {item.index}"
+        final = text.of(item.done) if item.done is not None else None
+        for pos, now in ((text.part_pos, text.in_part), (item.done_pos, final)):
             if now is not None and now not in text.versions:
-                yield Hit(pos, f"{called}: {_differ(max(text.versions, default=''), now)}")
-
-
-def _item_text(stream: StreamView) -> Hits:
-    for item, called, text in _texts(stream):
-        total, final = text.sum, text.of(item.done) if item.done is not None else None
-        if total is not None and final is not None and total != final:
-            yield Hit(item.done_pos, f"{called}: {_differ(total, final)}")
+                yield "RS041", Hit(pos, f"{called}: {_differ(max(text.versions, default=''), now)}")
+        total = text.sum
+        if total is None:
+            continue
+        if text.done is not None and total != text.done:
+            yield "RS040", Hit(text.done_pos, f"{called}: {_differ(total, text.done)}")
+        if final is not None and total != final:
+            yield "RS045", Hit(item.done_pos, f"{called}: {_differ(total, final)}")
 
 
 def _differ(before: str, after: str) -> str:
@@ -77,46 +73,23 @@ def _differ(before: str, after: str) -> str:
     return f"{counted(len(before), 'character')} before, {len(after)} here, the first {same} alike"
 
 
-def _final(stream: StreamView) -> tuple[StreamEvent, Sequence[Json]] | None:
-    """Return the event that ends a complete response, and the items in it."""
-    last = course(stream).completed
-    if last is None or not is_complete(stream):
-        return None
-    output = last.response.get("output")
-    return (last, objects(output)) if isinstance(output, list) else None
+# -- the final response
 
 
-def _in_final(stream: StreamView, items: Iterable[OutputItem]) -> Iterator[tuple[int, OutputItem, Json | None]]:
-    """Yield items with the place of the final response, and what they are in it; nothing if that has no items."""
-    final = _final(stream)
-    if final is not None and final[1]:
-        last, output = final
-        for item in items:
-            yield last.pos, item, _same(item, output)
-
-
-def _output(stream: StreamView) -> Hits:
-    for pos, item, found in _in_final(stream, _done_items(stream)):
-        if found is None:
-            yield Hit(pos, f"{item.type} {item.index} is missing")
-        else:
-            yield from _other_texts(pos, item, found)
-
-
-def _other_texts(pos: int, item: OutputItem, final: Json) -> Hits:
-    for (name, _), text in item.texts.items():
-        now, done = text.of(final), text.of(item.done or {})
-        known = {*text.versions, *([] if done is None else [done])}
-        if now is not None and now not in known:
-            yield Hit(pos, f"{name.removeprefix('response.')} of {item.type} {item.index}: {_differ(max(known), now)}")
-
-
-def _items(stream: StreamView) -> Iterable[OutputItem]:
-    return () if lacks_fields(stream) else walk(stream).items.values()
-
-
-def _done_items(stream: StreamView) -> list[OutputItem]:
-    return [item for item in _items(stream) if item.done is not None and item.has_places]
+def _in_final(pos: int, output: Sequence[Json], items: Collection[OutputItem], *, lacks_fields: bool) -> Faults:
+    """Yield the items that are something else in the final response, which stands at a position."""
+    if items and not output:
+        yield "RS043", Hit(pos, f"{counted(len(items), 'item')} came before it")
+    if lacks_fields:
+        return
+    streamed: dict[int, int] = {}  # by items of the final response, the places that they were streamed at
+    for item in items:
+        final = _same(item, output)
+        if final is not None:
+            streamed[id(final)] = item.index
+        if output and item.has_places:
+            yield from _final_form(pos, item, final)
+    yield from _not_streamed(pos, output, streamed)
 
 
 def _same(item: OutputItem, output: Sequence[Json]) -> Json | None:
@@ -128,66 +101,45 @@ def _same(item: OutputItem, output: Sequence[Json]) -> Json | None:
     return at_place if at_place.get("type") == item.type else None
 
 
-def _output_ids(stream: StreamView) -> Hits:
-    for pos, item, found in _in_final(stream, _items(stream)):
-        done_id = (item.done or item.added).get("id")
-        if item.has_places and found is not None and done_id == item.id and found.get("id") != done_id:
-            yield Hit(pos, f"{item.type} {item.index}: {found.get('id')}, first {done_id}")
-
-
-def _calls(stream: StreamView) -> Hits:
-    for pos, item, found in _in_final(stream, _done_items(stream)):
-        for field, before, after in changes(item.done or {}, found or {}):
-            if after != item.added.get(field):
-                yield Hit(pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
-
-
-def _other_items(stream: StreamView) -> Hits:
-    """Yield items of the final response that were not streamed, or in another order. It may list tools alone."""
-    final = _final(stream)
-    if not final or lacks_fields(stream):
+def _final_form(pos: int, item: OutputItem, final: Json | None) -> Faults:
+    """Yield what an item is in the final response, if it was something else before."""
+    done_id = (item.done or item.added).get("id")
+    if final is not None and done_id == item.id and final.get("id") != done_id:
+        yield "RS044", Hit(pos, f"{item.type} {item.index}: {final.get('id')}, first {done_id}")
+    if item.done is None:
         return
-    last, output = final
-    streamed = {id(found): item.index for item in walk(stream).items.values() if (found := _same(item, output))}
+    if final is None:
+        yield "RS042", Hit(pos, f"{item.type} {item.index} is missing")
+        return
+    for (name, _), text in item.texts.items():
+        yield from _final_text(pos, f"{name.removeprefix('response.')} of {item.type} {item.index}", text, item, final)
+    for field, before, after in changes(item.done, final):
+        if after != item.added.get(field):
+            yield "RS046", Hit(pos, f"{field} of {item.type} {item.index}: {after}, first {before}")
+
+
+def _final_text(pos: int, called: str, text: ItemText, item: OutputItem, final: Json) -> Faults:
+    now, done = text.of(final), text.of(item.done or {})
+    known = text.versions if done is None else {*text.versions, done}
+    if now is not None and now not in known:
+        yield "RS042", Hit(pos, f"{called}: {_differ(max(known), now)}")
+
+
+def _not_streamed(pos: int, output: Sequence[Json], streamed: dict[int, int]) -> Faults:
+    """Yield items of the final response that were not streamed, or in another order. It may list tools alone."""
     before = -1
     for number, each in enumerate(output):
         index = streamed.get(id(each))
-        if index is None and each.get("type") != "mcp_list_tools":
-            yield Hit(last.pos, f"{each.get('type')} {number} was not streamed")
-        elif index is not None and index < before:
-            yield Hit(last.pos, f"{each.get('type')} {index} stands after item {before}")
-        before = max(before, -1 if index is None else index)
+        if index is None:
+            if each.get("type") != "mcp_list_tools":
+                yield "RS047", Hit(pos, f"{each.get('type')} {number} was not streamed")
+            continue
+        if index < before:
+            yield "RS047", Hit(pos, f"{each.get('type')} {index} stands after item {before}")
+        before = max(before, index)
 
 
-def _empty_output(stream: StreamView) -> Hits:
-    final = _final(stream)
-    streamed = len(walk(stream).items)
-    if final and not final[1] and streamed:
-        yield Hit(final[0].pos, f"{counted(streamed, 'item')} came before it")
-
-
-_OF_ITEMS: Mapping[str, Check] = {"RS032": _open_items, "RS036": _open_parts, "RS037": _open_texts}
-_OF_TEXTS: Mapping[str, Check] = {
-    "RS040": _sums,
-    "RS041": _other_forms,
-    "RS042": _output,
-    "RS043": _empty_output,
-    "RS044": _output_ids,
-    "RS045": _item_text,
-    "RS046": _calls,
-    "RS047": _other_items,
-}
-
-
-def _check_of(rule: str) -> Check:
-    """Return the check of a rule: its own, else what the walk over the items found."""
-    if rule in _OF_TEXTS:
-        return at_end(_OF_TEXTS[rule], walk, lacks_fields)
-    return at_end(_OF_ITEMS.get(rule) or (lambda stream: walk(stream).found(rule)), walk)
-
-
-RULES = rules(
-    """
+TEXTS = """
 RS024 error openai
 The `item_id` of an event is not the id of the item at its `output_index`.
 Clients that assign deltas by `item_id` find no item of that id and drop the text, or open a second
@@ -360,6 +312,4 @@ openai-python, `get_final_response`, and all clients that read `response.output`
  shown, or send it back in an order that the provider refuses (reasoning must precede its call).
 OpenAI API reference, Responses: Streaming events: response.completed; openai-python 3.52,
  lib/streaming/responses
-""",
-    _check_of,
-)
+"""

@@ -2,181 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Mapping
 
-import msgspec
-
-from recorder.lint.faults import is_answer, is_seen_whole
-from recorder.lint.rule import Check, Hit, Hits, at_end, rules
+from recorder.lint.rule import Faults, Hit
 from recorder.lint.sse import is_done_mark
-from recorder.lint.stream import StreamBlock, StreamView
-from recorder.wire.dialects.json_values import text
+from recorder.lint.stream import StreamBlock
+from recorder.wire.dialects.json_values import member, text
 from recorder.wire.dialects.openai_responses.lint.events import (
     BEGINNING,
     EARLY,
     ENDINGS,
     FIELDS,
     OF_CONNECTIONS,
+    Course,
     StreamEvent,
-    course,
-    each_event,
-    events_of,
-    stream_events,
-    where,
 )
 
-_STATUS = {
+_STATUS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(EARLY, frozenset({"queued", "in_progress"})),
     "response.completed": frozenset({"completed"}),
     "response.incomplete": frozenset({"incomplete"}),
     "response.failed": frozenset({"failed", "cancelled"}),
 }
+"""The events that carry the response, and the status that it may have there."""
+
+_SAME = {"id": "RS007", "model": "RS008"}
+_KNOWN = FIELDS.keys() | OF_CONNECTIONS
 
 
-def _carriers(stream: StreamView) -> Iterable[StreamEvent]:
-    """Yield the events that carry the response."""
-    return (each for each in events_of(stream, *_STATUS) if each.response)
+class Lifecycle:
+    """Follows a response from its beginning to its end."""
+
+    def __init__(self, course: Course) -> None:
+        self._course, self._stream = course, course.stream
+        self._ending = ""  # the type of the last one
+        self._same: dict[str, str] = {}  # what all events have in common, as the first one has it
+        self._has_first_frame = False
+        self._number: int | None = None  # the last one
+        self._uncounted = 0  # events since then that have none
+
+    def block(self, block: StreamBlock) -> Faults:
+        """Yield the faults of a block, whether it can be read or not."""
+        if is_done_mark(block):
+            yield "RS005", Hit(block.pos)
+        if not block.is_event:
+            return
+        yield from self._names(block)
+        number = _number_in(block.payload)
+        if not self._has_first_frame:
+            self._has_first_frame = True
+            yield from self._first_number(block, number)
+        if not self._stream.has_gap:
+            yield from self._next_number(block, number)
+
+    def event(self, event: StreamEvent) -> Faults:
+        """Yield the faults of an event."""
+        if event.type in ENDINGS:
+            yield from self._end(event)
+        elif self._ending:
+            yield "RS004", Hit(event.pos, event.type)
+        if event.type in _STATUS:
+            yield from self._carrier(event)
+        is_of_connection = event.type == "error" and self._stream.is_switched  # which has no number
+        if event.type not in _KNOWN:
+            yield "RS015", Hit(event.pos, event.type)
+        elif event.type in FIELDS and not is_of_connection and _number_in(event.payload) is None:
+            yield "RS010", Hit(event.pos, event.type)
+
+    def end(self) -> Faults:
+        """Yield a beginning and an end that are missing, and an error that Codex does not read."""
+        course, stream = self._course, self._stream
+        first = course.first
+        if first is not None and stream.exchange.resumes_after is None and not stream.has_gap:
+            is_first = course.first_pos is None or first.pos <= course.first_pos
+            if is_first and first.type not in (BEGINNING, "error"):
+                yield "RS001", Hit(first.pos, first.type)
+        if not course.endings and stream.is_answer and stream.is_seen_whole:
+            outcome = stream.end.outcome if stream.end else ""
+            how = "" if outcome == "eof" else f"; the connection ended with {outcome}"
+            last = course.last
+            yield "RS002", Hit(last.pos if last else None, f"last is {last.type if last else 'nothing'}{how}")
+        if not stream.is_switched and "response.failed" not in course.endings:  # over WebSocket, Codex reads it
+            for pos in course.errors:
+                yield "RS062", Hit(pos)
+
+    def _names(self, block: StreamBlock) -> Faults:
+        payload, type, name = block.payload, block.type, block.name
+        if type is None and payload is not None and payload != {}:
+            yield "RS013", Hit(block.pos, "" if isinstance(payload, dict) else "its data is not a JSON object")
+        if type is not None and name != type and not self._stream.is_switched:  # a message has no `event:` line
+            yield "RS014", Hit(block.pos, f"{name}, {type}" if name else f"no `event:` line, type {type}")
+
+    def _first_number(self, block: StreamBlock, number: int | None) -> Faults:
+        after = self._stream.exchange.resumes_after
+        wanted = 0 if after is None else after + 1
+        is_behind_gap = any(gap.pos < block.pos for gap in self._stream.gaps)
+        if number is not None and number != wanted and not is_behind_gap:
+            yield "RS011", Hit(block.pos, f"{number} instead of {wanted}")
+
+    def _next_number(self, block: StreamBlock, number: int | None) -> Faults:
+        """Yield a number out of sequence. Events without one, pings for example, may or may not have been counted."""
+        if number is None:
+            self._uncounted += 0 if is_done_mark(block) else 1
+            return
+        last = self._number
+        if last is not None and not last < number <= last + 1 + self._uncounted:
+            yield "RS012", Hit(block.pos, f"{number} after {last}")
+        self._number, self._uncounted = number, 0
+
+    def _end(self, event: StreamEvent) -> Faults:
+        """Yield a second ending. An `error` is one ending together with the `response.failed` that repeats it."""
+        if self._ending and not (self._ending == "error" and event.type == "response.failed"):
+            yield "RS003", Hit(event.pos, f"{event.type} after {self._ending}")
+        self._ending = event.type
+
+    def _carrier(self, event: StreamEvent) -> Faults:
+        response = event.response
+        if response and not text(response, "id"):
+            yield "RS006", Hit(event.pos, event.type)
+        for field, rule in _SAME.items():
+            value = text(response, field)
+            if value and value != self._same.setdefault(field, value):
+                yield rule, Hit(event.pos, f"{value}, first {self._same[field]}")
+        status = text(response, "status")
+        if status is not None and status not in _STATUS[event.type]:
+            yield "RS009", Hit(event.pos, f"{event.type} with status {status}")
 
 
-def _begins_otherwise(stream: StreamView) -> Hits:
-    if stream.exchange.resumes_after is not None or stream.has_gap:
-        return
-    first, frame = course(stream).first, next(iter(stream.moments.each(of_events=True)), None)
-    is_first = first is not None and (frame is None or first.pos <= frame[1])
-    if first is not None and is_first and first.type not in (BEGINNING, "error"):
-        yield Hit(first.pos, first.type)
-
-
-def _no_end(stream: StreamView) -> Hits:
-    found = course(stream)
-    if not found.types and is_answer(stream) and is_seen_whole(stream):
-        outcome = stream.end.outcome if stream.end else ""
-        how = "" if outcome == "eof" else f"; the connection ended with {outcome}"
-        last = found.last
-        yield Hit(last.pos if last else None, f"last is {last.type if last else 'nothing'}{how}")
-
-
-def _ends_twice(stream: StreamView) -> Hits:
-    """Yield a second ending. An `error` is one ending together with the `response.failed` that repeats it."""
-    ended: list[str] = stream.kept("ended", list)
-    for each in events_of(stream, *ENDINGS):
-        if ended and not (ended[0] == "error" and each.type == "response.failed"):
-            yield Hit(each.pos, f"{each.type} after {ended[0]}")
-        ended[:] = [each.type]
-
-
-def _goes_on(stream: StreamView) -> Hits:
-    endings: set[str] = stream.kept("endings", set)
-    for each in stream_events(stream):
-        if each.type in ENDINGS:
-            endings.add(each.type)
-        elif endings:
-            yield Hit(each.pos, each.type)
-
-
-def _done_mark(stream: StreamView) -> Hits:
-    return (Hit(each.pos) for each in stream.blocks if is_done_mark(each))
-
-
-def _changes(stream: StreamView, field: str) -> Hits:
-    first: dict[str, str] = stream.kept("first of the response", dict)
-    for each in _carriers(stream):
-        value = text(each.response, field)
-        if value and value != first.setdefault(field, value):
-            yield Hit(each.pos, f"{value}, first {first[field]}")
-
-
-def _other_status(each: StreamEvent) -> Iterable[str]:
-    status = text(each.response, "status")
-    if status is not None and status not in _STATUS[each.type]:
-        yield f"{each.type} with status {status}"
-
-
-def _number(frame: StreamBlock) -> int | None:
-    number = frame.payload.get("sequence_number") if isinstance(frame.payload, dict) else None
+def _number_in(payload: object) -> int | None:
+    number = member(payload, "sequence_number")
     return number if type(number) is int else None
 
 
-class _Count(msgspec.Struct):
-    """The last number, and the events since then that have none."""
-
-    last: int | None = None
-    uncounted: int = 0
-
-
-def _no_number(stream: StreamView) -> Hits:
-    """Yield events without a number. Over WebSocket an error is of the connection as well, and has none."""
-    for each in stream_events(stream):
-        if each.type == "error" and stream.is_switched:
-            continue
-        if each.type in FIELDS and type(each.payload.get("sequence_number")) is not int:
-            yield Hit(each.pos, each.type)
-
-
-def _first_number(stream: StreamView) -> Hits:
-    after = stream.exchange.resumes_after
-    frames: list[StreamBlock] = stream.kept("first frame", list)
-    if frames or not stream.frames:
-        return
-    first = stream.frames[0]
-    frames.append(first)
-    number = _number(first)
-    wanted = 0 if after is None else after + 1
-    if any(gap.pos < first.pos for gap in stream.gaps):
-        return
-    if number is not None and number != wanted:
-        yield Hit(first.pos, f"{number} instead of {wanted}")
-
-
-def _next_numbers(stream: StreamView) -> Hits:
-    """Yield numbers out of sequence. Events without a number, pings for example, may or may not have been counted."""
-    count = stream.kept("numbers", _Count)
-    for each in () if stream.has_gap else stream.frames:
-        number = _number(each)
-        if number is None:
-            count.uncounted += not is_done_mark(each)
-            continue
-        last = count.last
-        if last is not None and not last < number <= last + 1 + count.uncounted:
-            yield Hit(each.pos, f"{number} after {last}")
-        count.last, count.uncounted = number, 0
-
-
-def _no_type(stream: StreamView) -> Hits:
-    for each in stream.frames:
-        if each.type is None and each.payload is not None and each.payload != {}:
-            yield Hit(each.pos, "" if isinstance(each.payload, dict) else "its data is not a JSON object")
-
-
-def _other_name(stream: StreamView) -> Hits:
-    for each in () if stream.is_switched else stream.frames:  # a message has no `event:` line
-        if each.type is not None and each.name != each.type:
-            yield Hit(each.pos, f"no `event:` line, type {each.type}" if not each.name else f"{each.name}, {each.type}")
-
-
-_KNOWN = FIELDS.keys() | OF_CONNECTIONS
-
-_CHECKS: Mapping[str, Check] = {
-    "RS001": at_end(_begins_otherwise, course),
-    "RS002": at_end(_no_end, course),
-    "RS003": _ends_twice,
-    "RS004": _goes_on,
-    "RS005": _done_mark,
-    "RS006": where(lambda each: each.response and not text(each.response, "id"), *_STATUS),
-    "RS007": partial(_changes, field="id"),
-    "RS008": partial(_changes, field="model"),
-    "RS009": each_event(_other_status, *_STATUS),
-    "RS010": _no_number,
-    "RS011": _first_number,
-    "RS012": _next_numbers,
-    "RS013": _no_type,
-    "RS014": _other_name,
-    "RS015": where(lambda each: each.type not in _KNOWN),
-}
-
-RULES = rules(
-    """
+TEXTS = """
 RS001 error openai sdk
 The first event is not `response.created`.
 openai-python, `responses.stream`: RuntimeError “Expected to have received `response.created` before
@@ -275,6 +233,4 @@ RS015 note openai
 The stream has events of a type that this API does not have.
 Codex and the SDKs report or ignore them; clients with a closed list of types fail.
 OpenAI API reference, Responses: Streaming events; openai-python 3.52, ResponseStreamEvent
-""",
-    _CHECKS.__getitem__,
-)
+"""

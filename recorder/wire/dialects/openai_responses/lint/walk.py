@@ -1,8 +1,7 @@
 """A walk over the items of a response: the content of each, the order, and the faults.
 
-An item is known by its `output_index`; an event without one is of the item that is open. A stream that cannot be read
-is not judged: something that seems missing there was perhaps sent. A fault is reported once, where it begins; its
-consequences are not.
+An item is known by its `output_index`; an event without one is of the item that is open. A fault is reported once,
+where it begins; its consequences are not.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from recorder.lint.rule import Hit
-from recorder.lint.stream import StreamView
+from recorder.lint.rule import Fault, Hit
 from recorder.wire.dialects.json_values import object_, text
 from recorder.wire.dialects.openai_responses.lint.events import (
     FAMILIES,
@@ -21,8 +19,6 @@ from recorder.wire.dialects.openai_responses.lint.events import (
     Family,
     Json,
     StreamEvent,
-    is_readable,
-    stream_events,
 )
 
 Place = tuple[str, int]
@@ -104,29 +100,22 @@ class OutputItem:
 
 
 class ItemWalk:
-    """The items of one response, and what is wrong with them by rule."""
+    """The items of one response, and what is wrong with them."""
 
     def __init__(self) -> None:
         self.items: dict[int, OutputItem] = {}
-        self.hits: dict[str, list[Hit]] = {}
+        self.faults: list[Fault] = []
         self._open = 0
         self._last_done = -1  # the highest output_index that is done
 
-    def add(self, stream: StreamView) -> None:
-        """Add a window. Where one cannot be read, there are no items at all."""
-        if not is_readable(stream):
-            self.items, self.hits = {}, {}
-            return
-        for each in stream_events(stream):
-            step = _STEPS.get(each.type)
-            if step is not None:
-                step(self, each)
-
-    def found(self, rule: str) -> list[Hit]:
-        return self.hits.get(rule, [])
+    def add(self, event: StreamEvent) -> None:
+        """Add the next event."""
+        step = _STEPS.get(event.type)
+        if step is not None:
+            step(self, event)
 
     def _hit(self, rule: str, pos: int, text: str) -> None:
-        self.hits.setdefault(rule, []).append(Hit(pos, text))
+        self.faults.append((rule, Hit(pos, text)))
 
     def on_added(self, each: StreamEvent) -> None:
         index = self._index(each)
@@ -263,11 +252,6 @@ _STEPS: Mapping[str, Callable[[ItemWalk, StreamEvent], object]] = {
     **{f"{name}.delta": ItemWalk.on_delta for name in FAMILIES},
     **{f"{name}.done": ItemWalk.on_text_done for name in FAMILIES},
 }
-
-
-def walk(stream: StreamView) -> ItemWalk:
-    """Return the walk up to the end of a window."""
-    return stream.follow(ItemWalk)
 
 
 def changes(before: Json, after: Json) -> Iterable[tuple[str, str, str]]:
