@@ -88,7 +88,7 @@ _OF_RECORDINGS = ("session", "cassette", "upstream")
     "--then",
     type=click.Choice(["live"]),
     help="Fork: answer requests that equal a recorded one, and ask the upstream for the others. All of it is recorded "
-    "as one new session, which names its parent. Over HTTP, without WebSocket.",
+    "as one new session, which names its parent.",
 )
 @click.option("--model", metavar="NAME", help="With --then: the model of the live requests, in place of CMD's own.")
 @click.option(
@@ -153,7 +153,7 @@ def command(
         sys.exit(server.run(_replay(words, db, replay, names, speed=speed, **options)))
     name = _name(session, words)
     places = destinations(words, upstream, network)
-    options = {"durability": durability, "websocket": not no_websocket and then is None, "network": network}
+    options = {"durability": durability, "websocket": not no_websocket, "network": network}
     terms = None if then is None or replay is None else ForkTerms(replay, _is_file(replay), until, speed, model, edits)
     sys.exit(server.run(_record(words, db, name, cassette, places, terms, **options)))
 

@@ -227,6 +227,12 @@ class RecordingTransport:
         self._inner, self._journal, self._labels = inner, journal, labels
         self._wall_ns, self._clock_ns, self._make_id = wall_ns, clock_ns, make_id
 
+    def begin(self, request: Request) -> ExchangeRecorder:
+        """Return the recorder of a request without a body, for an owner that knows what passes after it."""
+        recorder = ExchangeRecorder(self._journal, self._clock_ns)
+        recorder.whole_request(lambda: self._request_head(request), b"")
+        return recorder
+
     async def handle_async_request(self, request: Request) -> Response:
         recorder = ExchangeRecorder(self._journal, self._clock_ns)
         body = request.stream.take()
@@ -249,7 +255,7 @@ class RecordingTransport:
             raise
         recorder.request_end(complete=False)
         begun = response.stream.begun()
-        recorder.response(lambda: _response_head(response), begun)
+        recorder.response(lambda: response_head(response), begun)
         response.stream = _RecordedBody(response.stream, recorder, request, begun)
         return response
 
@@ -371,7 +377,8 @@ def _declared_length(request: Request) -> int | None:
     return int(length) if length.isdigit() else None
 
 
-def _response_head(response: Response) -> ResponseHead:
+def response_head(response: Response) -> ResponseHead:
+    """Return the head of a response as it is recorded."""
     extensions = response.extensions
     return ResponseHead(
         status=response.status_code,

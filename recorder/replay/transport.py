@@ -187,8 +187,7 @@ class ReplayTransport:
         if isinstance(found, Match):
             return await self.play(found, waiting)
         if is_prewarm(found.request.target, found.request.body):
-            head = ResponseHead(200, "OK", [("content-type", "text/event-stream")])
-            return _response(head, _each(map(as_block, prewarm_answer(found.request.body))))
+            return prewarmed(found.request.body)
         return await self.missed(request, found)
 
     async def find(self, request: messages.Request) -> Match | Miss:
@@ -263,6 +262,12 @@ class ReplayTransport:
             *(missed.method, missed.target, missed.upstream, self._otherwise, miss.message), code="recording_not_found"
         )
         return whole(self._otherwise, body, [(MISS_HEADER, "1")])
+
+
+def prewarmed(body: bytes) -> Response:
+    """Return the answer to a prewarm of which there is no recording."""
+    head = ResponseHead(200, "OK", [("content-type", "text/event-stream")])
+    return _response(head, _each(map(as_block, prewarm_answer(body))))
 
 
 async def _body(answer: ReplayAnswer, pace: Pace) -> AsyncGenerator[bytes, None]:

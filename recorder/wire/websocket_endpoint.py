@@ -21,6 +21,8 @@ UNSENDABLE = frozenset({1004, 1005, 1006, 1015})  # codes that no Close frame ha
 
 Headers = list[tuple[bytes, bytes]]
 
+MessageKind = Literal["text", "binary"]
+
 
 class HandshakeError(NamedTuple):
     """The answer to a handshake that cannot be accepted."""

@@ -11,7 +11,8 @@ from recorder.archive.place import chosen_url
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.errors import NotFoundError, UsageError
-from recorder.model.events import Exchange, Recording
+from recorder.ingest.websocket_capture import is_turn_of
+from recorder.model.events import WEBSOCKET, Exchange, Recording
 from recorder.model.fork import EditedTurn, ForkedFrom, fork_labels
 from recorder.model.text import counted, safe_text
 from recorder.proxy.http.messages import Transport
@@ -80,6 +81,8 @@ class Fork:
 
     def is_live(self, exchange: Exchange) -> bool:
         """Return whether an exchange of the new session was answered by the upstream."""
+        if exchange.method == WEBSOCKET:
+            return any(is_turn_of(connection_id, exchange) for connection_id in self._live_ids)
         return exchange.exchange_id in self._live_ids
 
     def extent(self) -> str:

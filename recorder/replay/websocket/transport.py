@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from recorder.model.events import SWITCHED, WEBSOCKET, FrameShape, Recording, as_sent, header
-from recorder.proxy.http.messages import IteratedBody, Request, Response, Transport
+from recorder.proxy.http.messages import IteratedBody, RawHeaders, Request, Response, Transport
 from recorder.replay.matching import MatchRequest, Miss, server_close
 from recorder.replay.pace import Pace, Waiting
 from recorder.replay.transport import ReplayTransport, match_request, origin_of, whole
@@ -27,13 +27,12 @@ from recorder.wire.dialects import error_body
 from recorder.wire.redaction.headers import COUNTED
 from recorder.wire.turns import PROTOCOL, has_turns
 from recorder.wire.websocket import Message
-from recorder.wire.websocket_endpoint import HandshakeError, OutgoingFrame, accepted, offered_protocols
+from recorder.wire.websocket_endpoint import HandshakeError, MessageKind, OutgoingFrame, accepted, offered_protocols
 
 _FIN, _OPCODE = 0x80, 0x0F  # of the first byte of a frame
 _TEXT, _BINARY, _CONTROL = 0x1, 0x2, 0x8
 
 
-MessageKind = Literal["text", "binary"]
 _TEXTUAL: MessageKind = "text"
 
 
@@ -154,7 +153,20 @@ class WebSocketTransport:
 
 
 def _accepted(request: Request, recorded: Recording | None, connection: ReplayedConnection) -> Response:
-    """Return the answer to a handshake: our own, and the headers of the recorded one that are not part of it."""
+    """Return the answer to a handshake, behind which a connection is answered."""
+    headers = handshake_answer(request, recorded)
+    return headers if isinstance(headers, Response) else switched(headers, connection)
+
+
+def switched(headers: RawHeaders, connection: ReplayedConnection) -> Response:
+    """Return the answer that accepts a handshake."""
+    return Response(SWITCHED, b"Switching Protocols", headers, IteratedBody(connection.stream()))
+
+
+def handshake_answer(request: Request, recorded: Recording | None) -> RawHeaders | Response:
+    """Return the headers of the 101 that answers a handshake: our own, and those of the recorded one that are not part
+    of it. A handshake that breaks a rule has an error in their place.
+    """
     given = recorded.response.headers if recorded is not None and recorded.response is not None else []
     answer = accepted(request.headers.raw, _protocol(request, given))
     if isinstance(answer, HandshakeError):
@@ -162,8 +174,7 @@ def _accepted(request: Request, recorded: Recording | None, connection: Replayed
         body = error_body(request.method, origin.target, origin.upstream, answer.status, answer.message)
         return whole(answer.status, body, answer.headers)
     more = as_sent((name, value) for name, value in given if not COUNTED.fullmatch(value))
-    headers = [*answer, *(each for each in more if not each[0].lower().startswith(OF_THE_HANDSHAKE))]
-    return Response(SWITCHED, b"Switching Protocols", headers, IteratedBody(connection.stream()))
+    return [*answer, *(each for each in more if not each[0].lower().startswith(OF_THE_HANDSHAKE))]
 
 
 def _protocol(request: Request, recorded: Sequence[tuple[str, str]]) -> str | None:

@@ -26,7 +26,7 @@ from recorder.replay.faults.transport import blocks
 from recorder.replay.transport import origin_of
 from recorder.replay.websocket.connection import ReplayedConnection
 from recorder.wire.dialects import error_body, framing
-from recorder.wire.dialects.json_values import request_object
+from recorder.wire.dialects.json_values import Object, request_object
 from recorder.wire.turns import as_post, error_message, is_request, payload_of, stream_id_of, with_stream_id
 from recorder.wire.websocket import MESSAGE_LIMIT, Message
 from recorder.wire.websocket_endpoint import OutgoingFrame
@@ -44,10 +44,10 @@ OF_THE_HANDSHAKE = (b"sec-websocket-", b"upgrade", b"connection", b"content-", b
 """The beginnings of header names, in lower case, that are not those of a POST or its answer."""
 
 
-class _QueuedRequest(msgspec.Struct):
+class QueuedRequest(msgspec.Struct):
     """A request message whose turn has not come."""
 
-    body: bytes  # of the POST
+    payload: bytes
     stream_id: str | None
 
 
@@ -57,7 +57,7 @@ class Turns(ReplayedConnection):
     def __init__(self, request: Request, inner: Transport) -> None:
         super().__init__(request, takes_binary=False)
         self._inner = inner
-        self._waiting: dict[str | None, deque[_QueuedRequest]] = {}  # of each stream, the first is being answered
+        self._waiting: dict[str | None, deque[QueuedRequest]] = {}  # of each stream, the first is being answered
         self._requests = 0  # that came so far
 
     async def _begin(self, tasks: asyncio.TaskGroup) -> None:
@@ -69,7 +69,7 @@ class Turns(ReplayedConnection):
         if not fields:
             await self._send_text(error_message(400, self._error(400, "This message is not a JSON object.")))
         elif not is_request(origin_of(self._request).target, fields):
-            log.debug("a message of type %r changes nothing in a replay", fields.get("type"))
+            await self._take_other(message, fields)
         elif self._is_full():
             text = f"More than {QUEUED} requests, or {QUEUED_BYTES >> 20} MiB, at once: wait for the answers."
             await self._send_text(with_stream_id(error_message(429, self._error(429, text)), stream_id_of(fields)))
@@ -77,12 +77,16 @@ class Turns(ReplayedConnection):
             self._requests += 1
             stream_id = stream_id_of(fields)
             is_first = stream_id not in self._waiting
-            self._waiting.setdefault(stream_id, deque()).append(_QueuedRequest(as_post(message.payload), stream_id))
+            self._waiting.setdefault(stream_id, deque()).append(QueuedRequest(message.payload, stream_id))
             if is_first:
                 tasks.create_task(self._work(stream_id, tasks))
 
+    async def _take_other(self, message: Message, fields: Object) -> None:
+        """Take a message that asks for nothing."""
+        log.debug("a message of type %r changes nothing in a replay", fields.get("type"))
+
     def _is_full(self) -> bool:
-        sizes = [len(each.body) for each in chain.from_iterable(self._waiting.values())]
+        sizes = [len(each.payload) for each in chain.from_iterable(self._waiting.values())]
         return len(sizes) >= QUEUED or sum(sizes) > QUEUED_BYTES
 
     async def _work(self, stream_id: str | None, tasks: asyncio.TaskGroup) -> None:
@@ -93,9 +97,15 @@ class Turns(ReplayedConnection):
             waiting.popleft()
         del self._waiting[stream_id]
 
-    async def _answer(self, asked: _QueuedRequest, tasks: asyncio.TaskGroup) -> None:
+    async def _answer(self, asked: QueuedRequest, tasks: asyncio.TaskGroup) -> None:
+        await self._answer_from(self._inner, self._post(asked), asked, tasks)
+
+    async def _answer_from(
+        self, inner: Transport, post: Request, asked: QueuedRequest, tasks: asyncio.TaskGroup
+    ) -> None:
+        """Send what a transport answers to the POST that a message stands for."""
         try:
-            response = await self._inner.handle_async_request(self._post(asked.body))
+            response = await inner.handle_async_request(post)
         except UpstreamError as error:
             await self._break_off(error)
             return
@@ -116,9 +126,9 @@ class Turns(ReplayedConnection):
         if (hang_up := response.extensions.get("hang_up")) is not None:
             tasks.create_task(self._hang_up(*hang_up))
 
-    def _post(self, body: bytes) -> Request:
+    def _post(self, asked: QueuedRequest) -> Request:
         """Return the request that a message stands for, with the headers of the handshake."""
-        request, origin = self._request, origin_of(self._request)
+        request, origin, body = self._request, origin_of(self._request), as_post(asked.payload)
         length = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
 
         def of_post(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
@@ -129,7 +139,7 @@ class Turns(ReplayedConnection):
         extensions["recorder"] = msgspec.structs.replace(origin, headers=of_post(origin.headers))
         return Request("POST", request.url, of_post(request.headers.raw), WholeUpload(body), extensions)
 
-    async def _pass_on(self, response: Response, asked: _QueuedRequest) -> None:
+    async def _pass_on(self, response: Response, asked: QueuedRequest) -> None:
         """Send each event as a message."""
         changed = response.extensions.get("frames")
         number = 0
@@ -143,7 +153,7 @@ class Turns(ReplayedConnection):
             for frame in changed(number, frames) if changed is not None else frames:
                 await self._send(frame)
 
-    async def _refuse(self, response: Response, asked: _QueuedRequest) -> None:
+    async def _refuse(self, response: Response, asked: QueuedRequest) -> None:
         """Send an answer that is not a stream as an error in band."""
         body = b"".join([chunk async for chunk in response.stream])
         status = response.status_code

@@ -262,6 +262,36 @@ def test_of_five_workers_one_with_an_edited_prompt_four_are_replayed(upstream: s
     assert len(alike) == 4, "byte for byte, wherever they stand"
 
 
+# A client over WebSocket that asks for each of its words, each time with only what is new.
+TALKER = """
+import json, os, sys
+from websockets.sync.client import connect
+before = {}
+with connect(os.environ["OPENAI_BASE_URL"].replace("http", "ws", 1) + "/responses", proxy=None) as server:
+    for words in sys.argv[1:]:
+        server.send(json.dumps({"type": "response.create", "model": "gpt-demo", "input": words, **before}))
+        while (event := json.loads(server.recv()))["type"] != "response.completed":
+            pass
+        before = {"previous_response_id": event["response"]["id"]}
+"""
+
+
+def test_a_turn_over_websocket_is_live_where_it_differs(upstream: str, tmp_path: Path) -> None:
+    db, talker = tmp_path / "recorder.db", [sys.executable, "-c", TALKER]
+    options = ("--session", "parent", "--upstream", upstream)
+    assert run_parent(db, "run", *options, "--", *talker, "one", "two").code == 0
+    forked = ("--replay", "parent", "--then", "live", "--session", "child", "--speed", "max", "--upstream", upstream)
+    ran = run_parent(db, "run", *forked, "--", *talker, "one", "else", "more")
+    assert ran.code == 0, ran.err
+    assert "request 2 (POST /openai/v1/responses) differs from the recording, so it is live." in ran.err
+    assert "5 exchanges, of which 2 replayed from parent and 3 live, " in ran.err, "each with its connection"
+    inputs = [json.loads(each.request_body)["input"] for each in child(db) if each.request_body]
+    [whole] = [each for each in inputs if isinstance(each, list)]
+    said = [each["content"] for each in whole if each.get("role") == "user"]
+    assert (said, len(whole) > 2) == (["one", "else"], True), "with the answer between them"
+    assert command(db, "lint", "child").code == 0
+
+
 def test_an_address_that_is_missing_is_asked_for(tmp_path: Path, upstream: str) -> None:
     db, script = tmp_path / "recorder.db", client("one")
     script[2] = script[2].replace('os.environ["OPENAI_BASE_URL"]', '(os.environ["OPENAI_BASE_URL"][:-9] + "local/v1")')

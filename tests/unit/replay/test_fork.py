@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from recorder.errors import UpstreamError
-from recorder.proxy.http.messages import Request, Response, Transport
+from recorder.proxy.http.messages import Request, Response
+from recorder.proxy.recording import RecordingTransport
 from recorder.proxy.routing import Origin
+from recorder.recordings.memory import MemoryJournal
 from recorder.replay.fork import ForkTransport, in_body, in_path
 from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
@@ -31,14 +34,13 @@ class Upstream:
     async def aclose(self) -> None: ...
 
 
-def unrecorded(inner: Transport) -> Transport:
-    return inner
+recorded = partial(RecordingTransport, journal=MemoryJournal())
 
 
 async def sent(asked: Request, model: str | None) -> Request:
     """A request as a fork without recordings sends it on."""
     upstream = Upstream()
-    fork = ForkTransport(ReplayTransport(Matcher([])), upstream, unrecorded, model=model)
+    fork = ForkTransport(ReplayTransport(Matcher([])), upstream, recorded, model=model)
     with pytest.raises(UpstreamError):
         await fork.handle_async_request(asked)
     return upstream.asked[0]
@@ -104,7 +106,7 @@ async def test_without_a_model_a_live_request_is_not_touched() -> None:
 
 async def test_a_probe_that_was_not_recorded_is_live_and_nothing_else() -> None:
     upstream = Upstream()
-    fork = ForkTransport(ReplayTransport(Matcher([stream()]), speed=None), upstream, unrecorded)
+    fork = ForkTransport(ReplayTransport(Matcher([stream()]), speed=None), upstream, recorded)
     with pytest.raises(UpstreamError):
         await fork.handle_async_request(request("HEAD", "/api/hello", body=b""))
     assert (await fork.handle_async_request(request())).status_code == 200
