@@ -53,7 +53,10 @@ class Wanted(NamedTuple):
     "ai-sdk: .devtools/generations.json of Vercel's AI SDK. auto: by the content.",
 )
 @click.option(
-    "--dialect", type=click.Choice([dialect.name for dialect in DIALECTS]), help="The API. [default: by the content]"
+    "--dialect",
+    metavar="API",
+    type=click.Choice([dialect.name for dialect in DIALECTS]),
+    help=f"The API: {', '.join(dialect.name for dialect in DIALECTS)}. [default: by the content]",
 )
 @click.option(
     "--request",

@@ -17,6 +17,7 @@ import msgspec
 from recorder.model.text import rows
 
 RESPONSES, CHAT, MESSAGES, GEMINI = "openai-responses", "openai-chat", "anthropic", "gemini"
+INTERACTIONS = "gemini-interactions"
 
 
 class KeyShape(msgspec.Struct, frozen=True):
@@ -145,7 +146,7 @@ PROVIDERS: tuple[Provider, ...] = (
     Provider(
         name="gemini",
         base_url="https://generativelanguage.googleapis.com",
-        formats=(GEMINI,),
+        formats=(GEMINI, INTERACTIONS),
         is_default=True,
         telemetry_name="gcp.gemini",
         price_name="google",

@@ -110,6 +110,7 @@ def folded(exchange: Exchange, events: Iterable[Event]) -> Rows:
 PATHS = {
     "anthropic": "/v1/messages",
     "gemini": "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
+    "gemini-interactions": "/v1beta/interactions",
     "openai-chat": "/v1/chat/completions",
     "openai-responses": "/v1/responses",
     "other": "/v1/threads/runs",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -190,6 +190,77 @@ async def _gemini_whole_async(url: str, prompt: str) -> Got:
     with gemini_client(url) as client:
         async with client.aio as aio:
             return _of_chunks([await aio.models.generate_content(**_contents(prompt))])
+
+
+class InteractionReading(NamedTuple):
+    """What a program puts together from the events of an interaction; the SDK itself keeps nothing of them."""
+
+    text: str
+    summaries: str
+    calls: list[tuple[str, Any]]
+    outputs: list[Any]
+    usage: tuple[int | None, ...] | None
+    status: str | None
+
+
+class _Interaction:
+    """An interaction, event by event, as Google's page "Streaming interactions" puts it together."""
+
+    def __init__(self) -> None:
+        self.text, self.summaries = "", ""
+        self.names: dict[int, str] = {}
+        self.arguments: dict[int, str] = {}
+        self.outputs: list[Any] = []
+        self.usage: tuple[int | None, ...] | None = None
+        self.status: str | None = None
+
+    def add(self, event: Any) -> None:
+        if event.event_type == "step.start":
+            self._start(event.index, event.step)
+        elif event.event_type == "step.delta":
+            self._delta(event.index, event.delta)
+        elif event.event_type == "interaction.completed":
+            self.status, self.usage = event.interaction.status, _interaction_usage(event.interaction.usage)
+
+    def _start(self, index: int, step: Any) -> None:
+        if step.type.endswith("_call"):
+            self.names[index] = getattr(step, "name", None) or step.type.removesuffix("_call")
+            self.arguments[index] = json.dumps(step.arguments) if isinstance(step.arguments, dict) else ""
+            self.arguments[index] = self.arguments[index].removeprefix("{}")
+        self.text += "".join(part.text for part in getattr(step, "content", None) or ())
+        self.summaries += "".join(part.text for part in getattr(step, "summary", None) or ())
+
+    def _delta(self, index: int, delta: Any) -> None:
+        if delta.type == "text":
+            self.text += delta.text
+        elif delta.type == "thought_summary":
+            self.summaries += delta.content.text
+        elif delta.type == "arguments_delta":
+            self.arguments[index] += delta.arguments
+        elif delta.type.endswith("_call"):
+            self.arguments[index] = delta.arguments.model_dump_json(exclude_none=True)
+        elif delta.type.endswith("_result"):
+            self.outputs.append(delta.result)
+
+
+def interaction_of(events: Iterable[Any]) -> InteractionReading:
+    """Read the events that the SDK yields."""
+    made = _Interaction()
+    for event in events:
+        made.add(event)
+    calls = [(name, json.loads(made.arguments[index] or "{}")) for index, name in made.names.items()]
+    return InteractionReading(made.text, made.summaries, calls, made.outputs, made.usage, made.status)
+
+
+def _interaction_usage(usage: Any) -> tuple[int | None, ...] | None:
+    if usage is None:
+        return None
+    thoughts = usage.total_thought_tokens or 0
+    written = usage.total_output_tokens or 0
+    return usage.total_input_tokens, usage.total_cached_tokens, written + thoughts, thoughts
+
+
+INTERACTION: dict[str, Any] = {"model": "gemini-3.5-flash"}
 
 
 def _threaded(ask: Callable[[str, str], Got]) -> Ask:

@@ -81,7 +81,14 @@ def _parts(parser: MessageParser, chunks: list[bytes]) -> list[Part]:
     return parts
 
 
-_PATHS = ("/v1/responses", "/v1/chat/completions", "/v1/messages", "/v1beta/models/m:streamGenerateContent", "/x")
+_PATHS = (
+    "/v1/responses",
+    "/v1/chat/completions",
+    "/v1/messages",
+    "/v1beta/models/m:streamGenerateContent",
+    "/v1beta/interactions",
+    "/x",
+)
 _TYPES = ("text/event-stream", "application/json")
 
 

@@ -57,7 +57,7 @@ class Rules:
         self.redactor = redactor
         self.until: How = until
         self._fields = [(rule.what.split("."), frozenset(rule.hint.split())) for rule in self._of("fields")]
-        self._references = [rule.what.split(".") for rule in self._of("references")]
+        self._references = [(rule.what.split("."), frozenset(rule.hint.split())) for rule in self._of("references")]
         self._patterns = [(rule, re.compile(rule.what)) for rule in self.rules if rule.kind in IN_TEXTS]
 
     def headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -211,13 +211,13 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _number(body: Any, paths: Iterable[Sequence[str]]) -> None:
+def _number(body: Any, paths: Iterable[tuple[Sequence[str], frozenset[str]]]) -> None:
     """Put numbers in the place of ids that refer to each other, in the order in which they stand."""
     numbers: dict[str, int] = {}
-    for path in paths:
+    for path, beside in paths:
         for holder, name in _holders(body, path):
             id = holder[name]
-            if isinstance(id, str):
+            if isinstance(id, str) and beside <= holder.keys():
                 holder[name] = f"<reference {numbers.setdefault(id, len(numbers))}>"
 
 

@@ -37,7 +37,8 @@ class Rule(msgspec.Struct, frozen=True):
       `handles` is what a tool returned for the model to hand back: noise likewise, and put into the answer in place of
       the recorded one (`recorder.replay.matching.client_ids`).
 
-    Rules with `hint` are tried only on texts that hold it; those of `fields` only on bodies with these members.
+    Rules with `hint` are tried only on texts that hold it; those of `fields` only on bodies with these members, those
+    of `references` only on ids that have these members beside them.
     """
 
     kind: Kind

@@ -42,6 +42,7 @@ _FOLDERS = (
     "recorder.wire.dialects.openai_chat",
     "recorder.wire.dialects.anthropic",
     "recorder.wire.dialects.gemini",
+    "recorder.wire.dialects.gemini_interactions",
 )
 
 DIALECTS: tuple[Dialect, ...] = (

@@ -49,7 +49,9 @@ class RequestNoise(msgspec.Struct, frozen=True):
     name: str  # of the rule, which `[match] without` switches off
     what: str
     reason: str
-    beside: str = ""  # names of members that a body has too, of `fields`: the names of ids are those of others, too
+    beside: str = ""
+    """Names of members that the body has too, of `fields`, or that stand beside the id, of `references`: a member of
+    that name may be something else in another format."""
 
 
 def paths(names: str, **places: Iterable[str]) -> tuple[str, ...]:

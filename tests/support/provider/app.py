@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from tests.support.provider import anthropic, gemini, models, openai_chat, openai_responses
+from tests.support.provider import anthropic, gemini, gemini_interactions, models, openai_chat, openai_responses
 from tests.support.provider.background import BackgroundResponses
 from tests.support.provider.continued import ContinuedResponses
 from tests.support.provider.dice import Dice
@@ -41,6 +41,7 @@ ROUTES = (
     _route("POST", r"/v1(?:beta)?/models/([^/:]+):countTokens", gemini.DIALECT, gemini.count_tokens),
     _route("POST", r"/v1(?:beta)?/models/([^/:]+):streamGenerateContent", gemini.DIALECT, gemini.stream),
     _route("POST", r"/v1(?:beta)?/models/([^/:]+):generateContent", gemini.DIALECT, gemini.generate),
+    _route("POST", r"/v1(?:beta2?)?/interactions", gemini_interactions.DIALECT, gemini_interactions.create),
     _route("GET", r"/v1(?:beta)?/models", openai_responses.DIALECT, models.answer),
 )
 
@@ -53,7 +54,10 @@ def _key(request: DemoRequest) -> str:
     return " ".join((*(request.header(name) for name in _KEYS), request.query.get("key", ""))).lower()
 
 
-GENERATES = (openai_responses.create, openai_chat.create, anthropic.create, gemini.stream, gemini.generate)
+GENERATES = (
+    *(openai_responses.create, openai_chat.create, anthropic.create, gemini.stream, gemini.generate),
+    gemini_interactions.create,
+)
 """The answers of a model: what they are asked with is kept in the prompt cache."""
 
 

@@ -24,7 +24,7 @@ from tests.support.facts import captured
 from tests.support.tables import table
 from tests.unit.projections.test_fold import garbled
 
-APIS = ("openai-responses", "openai-chat", "anthropic", "gemini")
+APIS = ("openai-responses", "openai-chat", "anthropic", "gemini", "gemini-interactions")
 
 
 class PlainReader(FactReader):
@@ -142,6 +142,20 @@ DELTAS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
             promptTokensDetails=st.lists(objects(modality=st.sampled_from(["AUDIO", "IMAGE"]), tokenCount=NUMBERS)),
             trafficType=TEXTS,
             serviceTier=TEXTS,
+        ),
+    ),
+    "gemini-interactions": st.builds(
+        lambda type, fields: {"event_type": type, **fields},
+        st.sampled_from(["step.start", "step.delta", "step.delta", "step.stop"]),
+        objects(
+            index=NUMBERS,
+            step=objects(type=st.sampled_from(["model_output", "thought", "function_call"]), id=TEXTS),
+            delta=objects(
+                type=st.sampled_from(["text", "arguments_delta", "thought_signature"]),
+                **dict.fromkeys(("text", "arguments", "signature"), TEXTS),
+            ),
+            event_id=TEXTS,
+            metadata=st.just({"total_usage": {"total_tokens": 1}}),
         ),
     ),
 }

@@ -342,7 +342,11 @@ ROUTES = [
     ("POST", "/v1internal:streamGenerateContent", "gemini"),
     ("POST", "/v1/threads/t_1/messages", "other"),
     ("POST", "/v1/threads/t_1/runs", "other"),
-    ("POST", "/v1beta/interactions", "other"),
+    ("POST", "/v1beta/interactions", "gemini-interactions"),
+    ("POST", "/v1beta2/interactions", "gemini-interactions"),
+    ("GET", "/v1beta/interactions/v1_abc", "gemini-interactions"),
+    ("POST", "/v1beta1/projects/p/locations/l/interactions/v1_abc/cancel", "gemini-interactions"),
+    ("GET", "/v1beta/interactions/live", "other"),
     ("POST", "/v2/chat", "other"),
     ("GET", "/v1/models", "other"),
     ("GET", "/v1/responses-of-another-kind", "other"),
@@ -394,6 +398,10 @@ ENDINGS = [
     ("anthropic", frame({"type": "message_stop"}), "completed"),
     ("anthropic", frame({"type": "message_delta"}), None),
     ("anthropic", frame({"type": "error", "error": {}}), "failed"),
+    ("gemini-interactions", frame({"event_type": "interaction.completed"}), "completed"),
+    ("gemini-interactions", frame({"event_type": "error", "error": {}}), "failed"),
+    ("gemini-interactions", frame({"event_type": "step.stop"}), None),
+    ("gemini-interactions", frame("[DONE]"), None),
     ("gemini", frame({"error": {"code": 500}}), "failed"),
     ("gemini", frame({"candidates": [{"finishReason": "STOP"}]}), None),
 ]
@@ -405,9 +413,11 @@ def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None)
     assert dialect.terminal.get(dialect.keys(raw).type or "") == ending
 
 
-def test_two_wire_formats_promise_a_last_event() -> None:
+def test_three_wire_formats_promise_a_last_event() -> None:
     promising = {dialect.name for dialect in DIALECTS if dialect.needs_terminal}
-    assert promising == {"openai-responses", "anthropic"}, "name a further one here, and its last event in `ENDINGS`"
+    assert promising == {"openai-responses", "anthropic", "gemini-interactions"}, (
+        "name a further one here, and its last event in `ENDINGS`"
+    )
 
 
 # -- recorded streams
@@ -428,6 +438,8 @@ DIFFERENT_BY_INTENT: dict[str, tuple[Counts, Counts]] = {
     # The index leaves out the end marker where it is none of the provider's own.
     "anthropic.gateway_message_delta_metadata": ({"[DONE]": 1}, {}),
     "chat_function_calling_cohere": ({"[DONE]": 1}, {}),
+    # The end mark is one, whatever its `event:` line says.
+    "google-genai-instrumentation.google-genai-v2": ({"[DONE]": 1}, {"done": 1}),
 }
 
 
@@ -460,6 +472,7 @@ EXPECTED: dict[str, Callable[[Any], tuple[Any, Any, Any]]] = {
     "openai-chat": lambda event: (None, None, index_of(event.get("choices"), "choices")),
     "anthropic": lambda event: (None, (event.get("content_block") or {}).get("id"), event.get("index")),
     "gemini": lambda event: (None, None, index_of(event.get("candidates"), "candidates")),
+    "gemini-interactions": lambda event: (None, (event.get("step") or {}).get("id"), event.get("index")),
     "other": lambda event: (event.get("sequence_number"), event.get("item_id"), event.get("output_index")),
 }
 

@@ -377,7 +377,7 @@ def test_the_requests_of_the_corpus_are_as_they_are_read_in_another_way() -> Non
         others = [tool for tool in tools if "functionDeclarations" not in tool]
         assert len(found.tool_names or ()) == len(functions) + len(others), file
         limits = ("max_output_tokens", "max_completion_tokens", "max_tokens", "maxOutputTokens")
-        settings = {**body, **(body.get("generationConfig") or {})}
+        settings = {**body, **(body.get("generationConfig") or body.get("generation_config") or {})}
         assert found.max_output_tokens == next((settings[name] for name in limits if name in settings), None), file
         assert found.temperature == settings.get("temperature"), file
         assert found.cache_markers == sum(key == "cache_control" for _, key in _places(body)), file
