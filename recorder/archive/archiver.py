@@ -193,14 +193,20 @@ class Recorders(NamedTuple):
 
 
 class MonthReport(msgspec.Struct):
-    """The sessions of a month: what went into the archive, and what stayed in the log because of findings."""
+    """The sessions of a month."""
 
     month: str
+    "The month, `YYYY-MM`."
     sessions: int = 0
+    "Number of sessions."
     events: int = 0
-    log_bytes: int = 0  # of the events, as they were in the log
-    archive_bytes: int = 0  # by which the files of the month have grown
+    "Number of events."
+    log_bytes: int = 0
+    "Bytes of the events in the log."
+    archive_bytes: int = 0
+    "Bytes by which the files of the month have grown."
     findings: dict[str, list[LogFinding]] = msgspec.field(default_factory=dict)
+    "Findings by session, which stays in the log."
 
 
 def by_month(chosen: Sequence[SessionSize]) -> dict[str, list[SessionSize]]:

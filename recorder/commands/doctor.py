@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+from msgspec.structs import asdict
 from sqlalchemy import URL
 
 from recorder.archive.place import chosen_url, database_of, database_url, is_archive
@@ -44,7 +45,7 @@ def command(ctx: click.Context, db: str | None, format: str) -> None:
     """
     lines = list(diagnosis(chosen_url(db)))
     if format != "table":
-        write_json((line._asdict() for line in lines), format)
+        write_json(map(asdict, lines), format)
     else:
         width = max(len(line.check) for line in lines)
         for line in lines:

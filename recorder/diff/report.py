@@ -54,57 +54,83 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One place. A text has `words`, with a little of the text around them; another value is given for each side."""
+    """One difference."""
 
     where: str
+    "The place."
     change: Change = "changed"
+    "Kind of the difference; absent if a value changed."
     a: str | None = None
+    "The value in A."
     b: str | None = None
-    a_pos: int | None = None  # the event, by its position in the log
+    "The value in B."
+    a_pos: int | None = None
+    "Position of the event in A."
     b_pos: int | None = None
-    words: list[Word] | None = None
+    "Position of the event in B."
+    words: list[Word] | None = None  # of a text, in place of a value for each side
+    "The changed text in pieces: in both (`=`), only in A (`-`), only in B (`+`)."
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """A number on each side, whether it differs or not; `None` where nothing was reported."""
+    """A number of both sides."""
 
     name: str
+    "What is measured."
     unit: Literal["tokens", "ns", "count"]
+    "Its unit."
     a: int | None
+    "In A; null if it was not reported."
     b: int | None
-    ratio: float | None  # of b to a
+    "In B; null if it was not reported."
+    ratio: float | None
+    "B divided by A."
     differs: bool
+    "Whether it counts as a difference."
 
 
 class LevelReport(msgspec.Struct, frozen=True):
-    """The findings of one level for one pair. `count` includes the measures that differ, and what was not kept."""
+    """A pair at one level."""
 
     level: Level
-    count: int
+    "The level."
+    count: int  # of the measures that differ, too
+    "Number of differences, also of those that are not listed."
     differences: list[Difference]
+    "The first differences."
     measures: list[Measure] = []
-    note: str | None = None  # why it was not compared
+    "Numbers of both sides, whether they differ or not."
+    note: str | None = None
+    "Why it was not compared."
     is_compared: bool = True
+    "Whether it was compared."
 
 
 class Which(msgspec.Struct, frozen=True):
-    """An exchange."""
+    """An exchange of one side."""
 
-    number: int  # in its session; 1 is the first
+    number: int  # 1 is the first
+    "Number of the exchange in its session."
     exchange_id: str
-    asked: str  # method and path
+    "Id of the exchange, a UUIDv7."
+    asked: str
+    "Method and path."
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """Two exchanges that were compared."""
+    """Two exchanges that belong together."""
 
     a: Which
+    "The exchange of A."
     b: Which
+    "The exchange of B."
     how: How
+    "What made them partners."
     levels: list[LevelReport]
-    items: list[tuple[int | None, int | None]] = []
-    """The items that were compared with each other, by their index in the output of each side, from 0; None where one
-    side has no partner. Empty if neither `answer` nor `tools` was compared."""
+    "The levels."
+    items: list[tuple[int | None, int | None]] = []  # empty if neither `answer` nor `tools` was compared
+    """The items that were compared with each other, by index in the output of each side; null where one has no
+    partner."""
 
     @property
     def count(self) -> int:

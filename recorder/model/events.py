@@ -71,12 +71,18 @@ Status = Literal["completed", "incomplete", "failed", "error_status"] | BrokenOf
 class Session(msgspec.Struct, frozen=True):
     """A named group of exchanges: one agent run, one test, one `recorder run`."""
 
-    session_id: str  # UUIDv7, hyphenated
+    session_id: str
+    "Id of the session, a UUIDv7."
     created_ns: int
+    "Wall time of the session's beginning, in nanoseconds since 1970."
     name: str
-    source: str  # the grouping rule that found the name
-    labels: str  # a JSON object
+    "Name of the session."
+    source: str
+    "The rule that found the session's name."
+    labels: str
+    "A JSON object as text: labels of the session."
     origin: Literal["live", "import", "synthetic"]
+    "Where it is from: recorded, imported, or made by a program."
 
 
 class Exchange(msgspec.Struct, frozen=True):

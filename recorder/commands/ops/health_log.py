@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from msgspec import structs
 from sqlalchemy import URL
 
 from recorder.archive.lake import LAKE, data_path, translated
@@ -58,7 +59,7 @@ def _archives(ask: Ask) -> Iterator[CheckResult]:
         url = database_url(stored)
         for number, found in enumerate(checks(url, {})):
             if not number or found.state != "ok":
-                yield found._replace(check="archive")
+                yield structs.replace(found, check="archive")
 
 
 def _open(writer: Callable[[str], Writer], ask: Ask) -> Iterator[CheckResult]:

@@ -6,14 +6,18 @@ really write.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import msgspec
+from msgspec import inspect
 
+from recorder.archive.archiver import MonthReport
 from recorder.commands.schemas import conversations, judgements, logs, upkeep
-from recorder.commands.schemas.form import Form, meanings
+from recorder.commands.schemas.form import meanings, required
 from recorder.projections.views.columns import MEANINGS
+from recorder.store.maintain.upkeep import CheckResult
+from recorder.store.queries.retention import SessionSize
+from recorder.store.queries.session_list import SessionRow
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -27,7 +31,7 @@ class Written(NamedTuple):
 
 
 FORMS: Mapping[str, Written] = {
-    "sessions": Written("sessions --json", "The sessions, the last used first.", list[logs.ListedSession]),
+    "sessions": Written("sessions --json", "The sessions, the last used first.", list[SessionRow]),
     "show": Written(
         "show --json",
         "A session as a conversation. Keys that do not apply are absent.",
@@ -83,8 +87,8 @@ FORMS: Mapping[str, Written] = {
         "What was verified: a row for each session; damage of a database as a whole comes first, without an id.",
         list[upkeep.VerifiedSession],
     ),
-    "doctor": Written("doctor --json", "The results of the checks.", list[upkeep.Check]),
-    "db-archive": Written("db archive --json", "What was archived, by month.", list[upkeep.ArchivedMonth]),
+    "doctor": Written("doctor --json", "The results of the checks.", list[CheckResult]),
+    "db-archive": Written("db archive --json", "What was archived, by month.", list[MonthReport]),
     "db-archive-list": Written(
         "db archive --list --json",
         "The archives that are read together with the log.",
@@ -94,7 +98,7 @@ FORMS: Mapping[str, Written] = {
     "db-purge": Written(
         "db purge --json",
         "The sessions that were deleted, or would be with `--dry-run`.",
-        list[upkeep.PurgedSession],
+        list[SessionSize],
     ),
 }
 """By the words of the command, and of the option that gives it another form."""
@@ -103,43 +107,54 @@ FORMS: Mapping[str, Written] = {
 def schema(name: str) -> dict[str, Any]:
     """Return the schema of a form, of JSON Schema 2020-12, without references."""
     written = FORMS[name]
-    [stated], components = msgspec.json.schema_components([written.type], ref_template="{name}")
-    forms = {form.__name__: form for form in _forms(Form)}
     about = {"title": f"recorder {written.title}", "description": written.description}
-    return {"$schema": DRAFT, **_plain(stated, components, forms), **about}
+    return {"$schema": DRAFT, **_schema(inspect.type_info(written.type)), **about}
 
 
-def _forms(base: type[Form]) -> Iterator[type[Form]]:
-    for form in base.__subclasses__():
-        yield form
-        yield from _forms(form)
+_NAMES: Mapping[type[inspect.Type], str] = {
+    inspect.StrType: "string",
+    inspect.IntType: "integer",
+    inspect.FloatType: "number",
+    inspect.BoolType: "boolean",
+    inspect.NoneType: "null",
+}
 
 
-def _plain(stated: Any, components: Mapping[str, Any], forms: Mapping[str, type[Form]]) -> dict[str, Any]:
-    """Return a part of a schema as people read it: whole, with the meaning of each property, and open for more."""
-    if "$ref" in stated:
-        found, form = components[stated["$ref"]], forms[stated["$ref"]]
-        texts = meanings(form)
-        properties = {}
-        for key, value in found["properties"].items():
-            text = texts.get(key) or _of_views(key)
-            properties[key] = {**_plain(value, components, forms), "description": text}
-        return {
-            "type": "object",
-            "description": found["description"],
-            "required": form.required(),
-            "properties": properties,
-            "additionalProperties": True,
-        }
-    if "anyOf" in stated:
-        return _choice([_plain(choice, components, forms) for choice in stated["anyOf"]])
-    plain = {name: value for name, value in stated.items() if name != "default"}
-    for kind, inner, anything in (("array", "items", {}), ("object", "additionalProperties", True)):
-        if plain.get("type") == kind:
-            plain[inner] = _plain(plain[inner], components, forms) if inner in plain else anything
-    if "enum" in plain:
-        plain["type"] = "string"
-    return plain
+def _schema(kind: inspect.Type) -> dict[str, Any]:
+    """Return the schema of a type as people read it: whole, with the meaning of each property, and open for more."""
+    match kind:
+        case inspect.StructType():
+            return _object(kind)
+        case inspect.ListType() | inspect.VarTupleType():
+            return {"type": "array", "items": _schema(kind.item_type)}
+        case inspect.TupleType():
+            return {"type": "array", "items": {"type": _schema(kind.item_types[-1])["type"]}}
+        case inspect.NamedTupleType():
+            return {"type": "array", "items": {"type": _schema(kind.fields[-1].type)["type"]}}
+        case inspect.DictType():
+            return {"type": "object", "additionalProperties": _schema(kind.value_type) or True}
+        case inspect.UnionType():
+            return _choice([_schema(each) for each in kind.types])
+        case inspect.LiteralType():
+            return {"enum": list(kind.values), "type": "string"}
+        case inspect.AnyType():
+            return {}
+    return {"type": _NAMES[type(kind)]}
+
+
+def _object(kind: inspect.StructType) -> dict[str, Any]:
+    texts = meanings(kind.cls)
+    properties = {}
+    for field in kind.fields:
+        key = field.encode_name
+        properties[key] = {**_schema(field.type), "description": texts.get(key) or _of_views(key)}
+    return {
+        "type": "object",
+        "description": kind.cls.__doc__,
+        "required": required(kind.cls),
+        "properties": properties,
+        "additionalProperties": True,
+    }
 
 
 def _of_views(column: str) -> str:

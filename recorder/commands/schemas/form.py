@@ -23,13 +23,19 @@ IntOrNull = IntIfAny | None
 
 
 class Form(msgspec.Struct, rename=lambda name: name.rstrip("_")):
-    """A JSON object."""
+    """A JSON object that is put together where it is written: of one that is written as it is, its own struct says
+    the same.
+    """
 
-    @classmethod
-    def required(cls) -> list[str]:
-        """Return the names of the fields that are never absent: those whose type has no `UnsetType`."""
-        fields = msgspec.structs.fields(cls)
-        return [field.encode_name for field in fields if UnsetType not in get_args(field.type)]
+
+def required(struct: type[msgspec.Struct]) -> list[str]:
+    """Return the names in JSON of the fields that are never absent."""
+    has_all = not struct.__struct_config__.omit_defaults
+    names = []
+    for field in msgspec.structs.fields(struct):
+        if UnsetType not in get_args(field.type) and (has_all or field.required):
+            names.append(field.encode_name)
+    return names
 
 
 def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:

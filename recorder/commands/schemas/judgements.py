@@ -4,95 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import UnsetType
-
 from recorder.commands.schemas.conversations import Resent
-from recorder.commands.schemas.form import Form, IntOrNull, TextOrNull
-from recorder.diff import Level
+from recorder.commands.schemas.form import Form
+from recorder.diff.report import Pair, Which
 from recorder.lint.rule import Severity
 from recorder.probe.cases import Mode
 from recorder.probe.judge import State as ProbeState
 from recorder.torture.verdict import Verdict
-
-
-class ComparedExchange(Form):
-    """An exchange of one side."""
-
-    number: int
-    "Number of the exchange in its session."
-    exchange_id: str
-    "Id of the exchange, a UUIDv7."
-    asked: str
-    "Method and path."
-
-
-class Difference(Form):
-    """One difference."""
-
-    where: str
-    "The place."
-    change: Literal["changed", "missing", "added", "moved"] | UnsetType
-    "Kind of the difference; absent if a value changed."
-    a: TextOrNull
-    "The value in A."
-    b: TextOrNull
-    "The value in B."
-    a_pos: IntOrNull
-    "Position of the event in A."
-    b_pos: IntOrNull
-    "Position of the event in B."
-    words: list[list[str]] | UnsetType | None
-    "The changed text in pieces: in both (`=`), only in A (`-`), only in B (`+`)."
-
-
-class Measure(Form):
-    """A number of both sides."""
-
-    name: str
-    "What is measured."
-    unit: Literal["tokens", "ns", "count"]
-    "Its unit."
-    a: int | None
-    "In A; null if it was not reported."
-    b: int | None
-    "In B; null if it was not reported."
-    ratio: float | None
-    "B divided by A."
-    differs: bool
-    "Whether it counts as a difference."
-
-
-class ComparedLevel(Form):
-    """A pair at one level."""
-
-    level: Level
-    "The level."
-    count: int
-    "Number of differences, also of those that are not listed."
-    differences: list[Difference]
-    "The first differences."
-    measures: list[Measure]
-    "Numbers of both sides, whether they differ or not."
-    note: str | None
-    "Why it was not compared."
-    is_compared: bool
-    "Whether it was compared."
-
-
-class ComparedPair(Form):
-    """Two exchanges that belong together."""
-
-    a: ComparedExchange
-    "The exchange of A."
-    b: ComparedExchange
-    "The exchange of B."
-    how: Literal["exact", "noise", "position", "order", "alone"]
-    "What made them partners."
-    levels: list[ComparedLevel]
-    "The levels."
-    items: list[list[int | None]]
-    """The items that were compared with each other, by index in the output of each side; null where one has no
-    partner."""
 
 
 class Comparison(Form):
@@ -106,11 +24,11 @@ class Comparison(Form):
     "Whether nothing differs."
     levels: dict[str, int]
     "Number of differences by level that was compared."
-    pairs: list[ComparedPair]
+    pairs: list[Pair]
     "The exchanges that were compared."
-    missing: list[ComparedExchange]
+    missing: list[Which]
     "Exchanges that only A has."
-    added: list[ComparedExchange]
+    added: list[Which]
     "Exchanges that only B has."
 
 

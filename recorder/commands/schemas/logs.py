@@ -2,75 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import UnsetType
 
 from recorder.commands.schemas.form import Form, IntIfAny, IntOrNull, TextOrNull
 from recorder.model.events import Kind
-
-
-class ListedSession(Form):
-    """A session."""
-
-    session_id: str
-    "Id of the session, a UUIDv7."
-    created_ns: int
-    "Wall time of the session's beginning, in nanoseconds since 1970."
-    name: str
-    "Name of the session."
-    source: str
-    "The rule that found the session's name."
-    labels: str
-    "A JSON object as text: labels of the session."
-    origin: Literal["live", "import", "synthetic"]
-    "Where it is from: recorded, imported, or made by a program."
-    started_ns: int
-    "Wall time of the first request, in nanoseconds since 1970."
-    ended_ns: int
-    "Wall time of the last event, in nanoseconds since 1970."
-    duration_ns: int
-    "Nanoseconds from the first request to the last event."
-    used_ns: int
-    "Wall time of the newest request, by which the list is ordered."
-    exchanges: int
-    "Number of exchanges."
-    events: int
-    "Number of events."
-    bytes: int
-    "Bytes of the decoded response bodies."
-    open: int
-    "Number of exchanges that have not ended."
-    gaps: int
-    "Number of exchanges of whose response something was not kept."
-    status: str
-    "How the last exchange ended; `open` if it has not."
-    apis: list[str]
-    "The wire formats, each once."
-    clients: list[str]
-    "The programs that sent requests, each once."
-    title: str | None
-    "The first text of a person, cut to a title."
-    turns: int
-    threads: int
-    models: list[str]
-    "The models, each once."
-    tools: list[str]
-    "The names of the tools that were called, each once."
-    tool_calls: int
-    errors: int
-    input_tokens: int | None
-    cache_read_input_tokens: int | None
-    cache_write_input_tokens: int | None
-    output_tokens: int | None
-    reasoning_output_tokens: int | None
-    total_tokens: int | None
-    "Tokens in total, as reported."
-    answers: int
-    cost_usd: str | None
-    "Sum of the known costs in USD, as exact decimal text; null without prices."
-    cost_partial: bool | None
-    "True if there may be more: the cost of an exchange is not known, or its stream broke off."
 
 
 class Base64(Form):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from recorder.commands.schemas.form import Form
-from recorder.store.maintain.upkeep import State as CheckState
+from recorder.store.maintain.verify.chain import LogFinding, RecordedGap
 
 
 class PriceCard(Form):
@@ -99,36 +99,6 @@ class Push(Form):
     "Spans and points that it took and did not keep."
 
 
-class Gap(Form):
-    """Bytes that were not kept."""
-
-    exchange_id: str
-    "Id of the exchange, a UUIDv7."
-    pos: int
-    "Position of the gap."
-    of: str
-    "Of what bytes were not kept."
-    chunks: int
-    "Number of chunks."
-    size_bytes: int
-    "Number of bytes."
-    reason: str
-    "Why."
-
-
-class Finding(Form):
-    """Something that is not as it was recorded."""
-
-    exchange_id: str | None
-    "Id of the exchange, a UUIDv7."
-    pos: int | None
-    "Position of the event."
-    check: str
-    "What was checked."
-    message: str
-    "What is wrong, as a sentence."
-
-
 class VerifiedSession(Form):
     """A session that was verified."""
 
@@ -144,42 +114,14 @@ class VerifiedSession(Form):
     "Number of events that were read."
     open: list[str]
     "Ids of the exchanges that have not ended."
-    gaps: list[Gap]
+    gaps: list[RecordedGap]
     "What was counted and not kept: no failure."
-    findings: list[Finding]
+    findings: list[LogFinding]
     "What is not as it was recorded."
     root: str | None
     "A digest of all exchanges that have ended."
     archive: str | None
     "The archive that was verified; null for the log."
-
-
-class Check(Form):
-    """The result of a check."""
-
-    state: CheckState
-    "The result."
-    check: str
-    "What was checked."
-    message: str
-    "One sentence with the finding or the remedy."
-
-
-class ArchivedMonth(Form):
-    """The sessions of a month."""
-
-    month: str
-    "The month, `YYYY-MM`."
-    sessions: int
-    "Number of sessions."
-    events: int
-    "Number of events."
-    log_bytes: int
-    "Bytes of the events in the log."
-    archive_bytes: int
-    "Bytes by which the files of the month have grown."
-    findings: dict[str, list[Finding]]
-    "Findings by session, which stays in the log."
 
 
 class AttachedArchive(Form):
@@ -208,22 +150,5 @@ class CopiedSession(Form):
     "Bytes of the events that were copied."
     open: list[str]
     "Ids of the exchanges that have not ended."
-    findings: list[Finding]
+    findings: list[LogFinding]
     "What was not copied, or not correctly."
-
-
-class PurgedSession(Form):
-    """A session that was deleted."""
-
-    session_id: str
-    "Id of the session, a UUIDv7."
-    name: str
-    "Name of the session."
-    used_ns: int
-    "Wall time of its newest request."
-    exchanges: int
-    "Number of exchanges."
-    events: int
-    "Number of events."
-    bytes: int
-    "Bytes of its events."

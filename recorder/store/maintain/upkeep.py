@@ -28,12 +28,15 @@ from recorder.store.sql import Statement, Step
 State = Literal["ok", "warn", "bad"]
 
 
-class CheckResult(NamedTuple):
-    """A result of a check: its state, and one sentence with the finding or the remedy."""
+class CheckResult(msgspec.Struct, frozen=True):
+    """The result of a check."""
 
     state: State
+    "The result."
     check: str
+    "What was checked."
     message: str
+    "One sentence with the finding or the remedy."
 
 
 class Ask:

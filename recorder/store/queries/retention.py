@@ -15,11 +15,17 @@ class SessionSize(msgspec.Struct, frozen=True):
     """A session and the size of its events."""
 
     session_id: str
+    "Id of the session, a UUIDv7."
     name: str
-    used_ns: int  # wall time of its newest request; of the session itself if it has none
+    "Name of the session."
+    used_ns: int  # of the session itself if it has none
+    "Wall time of its newest request."
     exchanges: int
+    "Number of exchanges."
     events: int
-    bytes: int  # of its events, requests included
+    "Number of events."
+    bytes: int  # requests included
+    "Bytes of its events."
 
 
 class RetentionPolicy(msgspec.Struct, frozen=True):

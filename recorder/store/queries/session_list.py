@@ -169,27 +169,42 @@ NAMED = 1_000  # sessions at most that a question names: each is a value, of whi
 
 
 class SessionRow(Session, frozen=True):
-    """A session with the sums over its exchanges."""
+    """A session."""
 
-    # From the log.
-    started_ns: int = 0  # wall time of the first request; of the session itself if there is none
-    ended_ns: int = 0  # wall time of the last event
+    # From the log. Of a session without a request, the times of requests are that of the session itself.
+    started_ns: int = 0
+    "Wall time of the first request, in nanoseconds since 1970."
+    ended_ns: int = 0
+    "Wall time of the last event, in nanoseconds since 1970."
     duration_ns: int = 0
-    used_ns: int = 0  # wall time of the newest request, which is what they are ordered by
+    "Nanoseconds from the first request to the last event."
+    used_ns: int = 0
+    "Wall time of the newest request, by which the list is ordered."
     exchanges: int = 0
+    "Number of exchanges."
     events: int = 0
-    bytes: int = 0  # of the decoded response bodies
-    open: int = 0  # exchanges without an end
-    gaps: int = 0  # exchanges of whose response something was not kept
-    status: str = OPEN  # how the last exchange ended, or that it has not: see `last_status`
+    "Number of events."
+    bytes: int = 0
+    "Bytes of the decoded response bodies."
+    open: int = 0
+    "Number of exchanges that have not ended."
+    gaps: int = 0
+    "Number of exchanges of whose response something was not kept."
+    status: str = OPEN  # see `last_status`
+    "How the last exchange ended; `open` if it has not."
     apis: tuple[str, ...] = ()
+    "The wire formats, each once."
     clients: tuple[str, ...] = ()
+    "The programs that sent requests, each once."
     # From the projections, as in the view `session_summary`.
     title: str | None = None
+    "The first text of a person, cut to a title."
     turns: int = 0
     threads: int = 0
     models: tuple[str, ...] = ()
+    "The models, each once."
     tools: tuple[str, ...] = ()
+    "The names of the tools that were called, each once."
     tool_calls: int = 0
     errors: int = 0
     input_tokens: int | None = None
@@ -198,10 +213,13 @@ class SessionRow(Session, frozen=True):
     output_tokens: int | None = None
     reasoning_output_tokens: int | None = None
     total_tokens: int | None = None
-    answers: int = 0  # exchanges that ask for an answer
+    "Tokens in total, as reported."
+    answers: int = 0
     # By the prices, if there are any (`recorder.store.queries.costs`).
-    cost_usd: str | None = None  # decimal text; None if the cost of no exchange is known
-    cost_partial: bool | None = None  # some exchange has no known cost, or broke off: there may be more
+    cost_usd: str | None = None
+    "Sum of the known costs in USD, as exact decimal text; null without prices."
+    cost_partial: bool | None = None
+    "True if there may be more: the cost of an exchange is not known, or its stream broke off."
 
 
 _FIELDS = SessionRow.__struct_fields__

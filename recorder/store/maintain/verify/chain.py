@@ -41,23 +41,33 @@ Comparisons = list[tuple[str, Any, Any]]
 
 
 class LogFinding(msgspec.Struct, frozen=True):
-    """A difference from what was recorded. `pos` is None if it is about more than one event."""
+    """Something that is not as it was recorded."""
 
     exchange_id: str | None
-    pos: int | None
+    "Id of the exchange, a UUIDv7."
+    pos: int | None  # None if it is about more than one event
+    "Position of the event."
     check: str
+    "What was checked."
     message: str
+    "What is wrong, as a sentence."
 
 
 class RecordedGap(msgspec.Struct, frozen=True):
-    """The bytes that a `gap` counts as received and not kept: an honest record, and no error."""
+    """Bytes that were not kept."""
 
     exchange_id: str
+    "Id of the exchange, a UUIDv7."
     pos: int
+    "Position of the gap."
     of: str
+    "Of what bytes were not kept."
     chunks: int
+    "Number of chunks."
     size_bytes: int
+    "Number of bytes."
     reason: str
+    "Why."
 
 
 class ChainVerifier:
