@@ -28,6 +28,7 @@ from sqlalchemy import (
     REAL,
     BigInteger,
     Column,
+    ColumnClause,
     Dialect,
     Double,
     ForeignKeyConstraint,
@@ -36,6 +37,7 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     Table,
+    TableClause,
     Text,
     Uuid,
     text,
@@ -154,6 +156,13 @@ tables_of = {
     projection.name: Table(projection.table, metadata, *_columns(projection.row, projection.key), sqlite_strict=True)
     for projection in PROJECTIONS
 }
+
+
+def view_of(name: str, columns: str) -> TableClause:
+    """Return a view of `recorder.projections.views`, of which these columns are read."""
+    types = {each: ID for each in columns.split() if each.endswith(("session_id", "exchange_id"))}
+    return TableClause(name, *(ColumnClause(each, types.get(each)) for each in columns.split()))
+
 
 # Exchanges without projections, because their fold raised.
 dead_letters = _table("dead_letters", ["session_id", "exchange_id"], session_id=str, exchange_id=str, reason=str)

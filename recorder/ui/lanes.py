@@ -23,8 +23,8 @@ from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.engine import AnyRow
 from recorder.store.queries.outlines import Outline, outlines
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import events, exchanges, tables_of
-from recorder.store.sql import constant, of_same_exchange, of_session
+from recorder.store.schema import events, tables_of, view_of
+from recorder.store.sql import constant, of_session
 
 PAGE = 20_000  # events that one transaction reads: a tenth of a second
 TICKS_LIMIT = 1_000_000  # events of one answer: 20 MB of JSON, and more than a browser draws
@@ -32,7 +32,8 @@ GROUPS_LIMIT = 32  # exchanges drawn beside each other; more share the last grou
 ITEM_ROWS_LIMIT = 64  # of one group: more than a screen has
 
 
-_items, _timing, _results = tables_of["items"], tables_of["timing"], tables_of["results"]
+_items, _timing = tables_of["items"], tables_of["timing"]
+_calls = view_of("tool_calls", "session_id exchange_id item name type output_exchange_id ended_ns latency_ns")
 _key = (events.c.exchange_id, events.c.pos)
 _ticks = select(
     *(events.c[name] for name in ("exchange_id", "pos", "t_ns", "kind", "type", "output_index")),
@@ -51,17 +52,17 @@ _NEW_TICKS = (
 _GAPS = select(*_key, events.c.raw).where(of_session(events), events.c.kind == constant("gap"))
 _ITEMS = (
     select(
-        *(_items.c[name] for name in ("exchange_id", "item", "kind", "type", "output_index", "name", "call_key")),
-        *(_items.c.began_ns, _items.c.ended_ns, _items.c.output.is_not(None).label("has_output")),
+        *(_items.c[name] for name in ("exchange_id", "item", "kind", "type", "output_index", "name")),
+        *(_items.c.began_ns, _items.c.ended_ns),
     )
     .where(of_session(_items))
     .order_by(_items.c.exchange_id, _items.c.item)
 )
 _FIRST_BYTES = select(_timing.c.exchange_id, _timing.c.first_byte_ns).where(of_session(_timing))
-_RETURNED = (
-    select(_results.c.call_key, _results.c.started_ns, exchanges.c.thread_id)
-    .join_from(_results, exchanges, of_same_exchange(_results, exchanges))
-    .where(of_session(_results))
+_CALLS = (
+    select(_calls)
+    .where(of_session(_calls), _calls.c.output_exchange_id.is_not(None), _calls.c.latency_ns.is_not(None))
+    .order_by(_calls.c.exchange_id, _calls.c.item)
 )
 
 
@@ -146,7 +147,7 @@ async def timeline(log: LogReader, session_ref: str, exchange: str | None = None
     projected = _Projected(
         items=_grouped(await log.rows(_ITEMS, **values), "exchange_id"),
         first_byte_ns={row.exchange_id: row.first_byte_ns for row in await log.rows(_FIRST_BYTES, **values)},
-        results=_grouped(await log.rows(_RETURNED, **values), "call_key"),
+        calls=_grouped(await log.rows(_CALLS, **values), "exchange_id"),
         gaps=_grouped(await log.rows(_GAPS, **values), "exchange_id"),
     )
     return await asyncio.to_thread(
@@ -158,11 +159,11 @@ _Grouped = dict[Any, list[Any]]
 
 
 class _Projected(NamedTuple):
-    """The rows of a session that blocks are made of, by exchange; results by call."""
+    """The rows of a session that blocks are made of, by exchange."""
 
     items: _Grouped
     first_byte_ns: Mapping[str, int | None]
-    results: _Grouped
+    calls: _Grouped  # of the client's tools, that were answered
     gaps: _Grouped
 
 
@@ -256,7 +257,7 @@ def _drawn(
         items = projected.items[id]
         if outlines[id].has_ended and items:
             blocks += drawn.item_blocks(items)
-            blocks += drawn.client_blocks(items, projected.results)
+            blocks += drawn.client_blocks(projected.calls[id])
         else:
             blocks += drawn.output_blocks()
         blocks += drawn.gap_blocks(projected.gaps[id])
@@ -361,21 +362,11 @@ class _Exchange:
             to_ns = last.t_ns if self._outline.has_ended else None
             yield self._block(row, "other", label, first.t_ns, to_ns, (first.pos, last.pos))
 
-    def client_blocks(self, items: Iterable[AnyRow], results: _Grouped) -> Iterator[Block]:
-        """Yield the time of the client's tools: from the end of a call to the first request with its result,
-        preferably of the same thread.
-        """
-        began_ns = self._exchange.started_ns
-        for item in items:
-            if item.kind != "tool_call" or item.has_output or item.ended_ns is None:
-                continue
-            later = [row for row in results[item.call_key] if row.started_ns > began_ns]
-            of_thread = [row for row in later if row.thread_id == self._exchange.thread_id]
-            if later:
-                row = self._lanes.number(self._group, "client")
-                at_ns = min(row.started_ns for row in of_thread or later)
-                to_ns = max(at_ns - began_ns, item.ended_ns)
-                yield self._block(row, "client", item.name or item.type, item.ended_ns, to_ns, item=item.item)
+    def client_blocks(self, calls: Iterable[AnyRow]) -> Iterator[Block]:
+        """Yield the time of the client's tools: from the end of a call to the request with its result."""
+        for call in calls:
+            row, to_ns = self._lanes.number(self._group, "client"), call.ended_ns + call.latency_ns
+            yield self._block(row, "client", call.name or call.type, call.ended_ns, to_ns, item=call.item)
 
     def _block(
         self,

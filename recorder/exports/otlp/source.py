@@ -26,12 +26,10 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
-    column,
     func,
     literal_column,
     null,
     select,
-    table,
 )
 
 from recorder.exports.otlp.telemetry import Attributes
@@ -42,7 +40,7 @@ from recorder.recordings.requests import load_requests, request_json
 from recorder.store.engine import AnyRow
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import exchanges_named
-from recorder.store.schema import events, exchanges, tables_of
+from recorder.store.schema import events, exchanges, tables_of, view_of
 from recorder.store.sql import IS_END, of_exchange, of_same_exchange, struct_of
 from recorder.wire.dialects import Dialect, by_name
 from recorder.wire.dialects.conversation import Conversation, Message, Part
@@ -130,14 +128,7 @@ _NEXT = (
 )
 
 
-def _view(name: str, columns: str) -> Any:
-    """Return a view of `recorder.projections.views`, of which these columns are read."""
-    ids = ("session_id", "exchange_id", "output_exchange_id", "retried_exchange_id")
-    types = dict.fromkeys(ids, exchanges.c.exchange_id.type)
-    return table(name, *(column(each, types.get(each)) for each in columns.split()))
-
-
-_calls = _view(
+_calls = view_of(
     "tool_calls",
     "session_id exchange_id item name type call_id failed arguments output output_exchange_id ended_ns latency_ns",
 )
@@ -178,7 +169,7 @@ _TEXTS = select(_calls.c.exchange_id, _calls.c.item, _calls.c.arguments, _calls.
 _items = tables_of["items"]
 _ITEMS = select(_items).where(of_exchange(_items)).order_by(_items.c.item)
 
-_retries = _view("retries", "session_id session_name exchange_id retried_exchange_id attempt_number waited_ns")
+_retries = view_of("retries", "session_id session_name exchange_id retried_exchange_id attempt_number waited_ns")
 _RETRIES = select(
     *(_retries.c[name] for name in ("exchange_id", "retried_exchange_id", "attempt_number", "waited_ns"))
 ).where(
