@@ -10,7 +10,6 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 import httpx
@@ -29,7 +28,7 @@ from recorder.commands.terminal.options import database_option, flag
 from recorder.commands.terminal.output import echo, write_line
 from recorder.demo.provider import provider
 from recorder.errors import RecorderError, UsageError
-from recorder.model.events import BODY_KINDS
+from recorder.model.events import BODY_KINDS, SWITCHED
 from recorder.proxy.http import server
 from recorder.proxy.routing import Upstream
 from recorder.store.queries.session_named import session_named
@@ -51,23 +50,23 @@ ANTHROPIC = {"model": "claude-demo", "stream": True, "max_tokens": 1024}
 TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed", "error"})
 KEY_BYTES, MASK_BYTES = 16, 4
 READ_BYTES = 64 * 2**10
-HEAD_LIMIT = 64 * 2**10  # of the answer to the handshake, which has some hundred bytes
+UPGRADE = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
 
 
 class DemoClient:
     """The client, connected."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
         self._parser = MessageParser(from_client=False)
 
     async def ask(self, request: dict[str, Any]) -> list[bytes]:
         """Send a request; return the messages that answer it. Raises `RecorderError` if the server leaves before."""
         message = msgspec.json.encode({"type": "response.create", **request})
-        self._writer.write(encode_frame("text", message, mask=os.urandom(MASK_BYTES)))
+        await self._stream.write(encode_frame("text", message, mask=os.urandom(MASK_BYTES)))
         received: list[bytes] = []
         while not received or request_object(received[-1]).get("type") not in TERMINAL:
-            data = await self._reader.read(READ_BYTES)
+            data = await self._stream.read(READ_BYTES)
             if not data:
                 raise RecorderError("The server has ended the WebSocket connection in mid-answer.")
             parts = self._parser.feed(data)
@@ -76,24 +75,17 @@ class DemoClient:
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncIterator[DemoClient]:
+async def connected(client: httpx.AsyncClient, path: str) -> AsyncIterator[DemoClient]:
     """Connect for the length of the block, and close properly. Raises `RecorderError` if the server refuses."""
-    place = urlsplit(url)
-    reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=HEAD_LIMIT)
-    key = b64encode(os.urandom(KEY_BYTES)).decode()
-    head = [f"GET {place.path} HTTP/1.1", f"Host: {place.netloc}", "Connection: Upgrade", "Upgrade: websocket"]
-    head += ["Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {key}", "", ""]
-    writer.write("\r\n".join(head).encode())
-    try:
-        answer = await reader.readuntil(b"\r\n\r\n")
-        if not answer.startswith(b"HTTP/1.1 101 "):
-            raise RecorderError(f"The server refuses the WebSocket connection: {answer.splitlines()[0].decode()}")
-        yield DemoClient(reader, writer)
-        writer.write(encode_close(1000, mask=os.urandom(MASK_BYTES)))
-        while await reader.read(READ_BYTES):
+    headers = {**UPGRADE, "sec-websocket-key": b64encode(os.urandom(KEY_BYTES)).decode()}
+    async with client.stream("GET", path, headers=headers) as response:
+        if response.status_code != SWITCHED:
+            raise RecorderError(f"The server refuses the WebSocket connection: status {response.status_code}.")
+        stream = response.extensions["network_stream"]
+        yield DemoClient(stream)
+        await stream.write(encode_close(1000, mask=os.urandom(MASK_BYTES)))
+        while await stream.read(READ_BYTES):
             pass
-    finally:
-        writer.close()
 
 
 @click.command()
@@ -180,12 +172,11 @@ async def recorder_before(base_url: str, url: URL) -> AsyncIterator[str]:
 
 async def converse(base_url: str, name: str) -> list[bytes]:
     """Ask what the demo shows, through the recorder at that URL, as one session; return the bodies in order."""
-    session_url = f"{base_url}/s/{name}"
-    async with httpx.AsyncClient(base_url=session_url, timeout=30) as client:
-        return await _converse(client, f"{session_url}/v1/responses")
+    async with httpx.AsyncClient(base_url=f"{base_url}/s/{name}", timeout=30) as client:
+        return await _converse(client)
 
 
-async def _converse(client: httpx.AsyncClient, websocket_url: str) -> list[bytes]:
+async def _converse(client: httpx.AsyncClient) -> list[bytes]:
     question = [{"role": "user", "content": QUESTION}]
     request = {"model": "gpt-demo", "stream": True, "tools": TOOLS}
     first = await _ask(client, "/v1/responses", {**request, "input": question})
@@ -199,7 +190,7 @@ async def _converse(client: httpx.AsyncClient, websocket_url: str) -> list[bytes
         # All at once, but each begins in its turn: the upstream's chance goes by the number of a request.
         is_warm, go_on = asyncio.Event(), asyncio.Event()
         started = [await _begun(tasks, client, "/v1/chat/completions", completion)]
-        over_websocket = tasks.create_task(_converse_over_websocket(websocket_url, is_warm, go_on))
+        over_websocket = tasks.create_task(_converse_over_websocket(client, is_warm, go_on))
         await is_warm.wait()
         started.append(await _begun(tasks, client, "/v1/messages", message))
         started.append(await _begun(tasks, client, "/v1beta/models/gemini-demo:streamGenerateContent?alt=sse", GEMINI))
@@ -207,15 +198,17 @@ async def _converse(client: httpx.AsyncClient, websocket_url: str) -> list[bytes
     return [first, second, *(task.result() for task in started), *over_websocket.result()]
 
 
-async def _converse_over_websocket(url: str, is_warm: asyncio.Event, go_on: asyncio.Event) -> list[bytes]:
+async def _converse_over_websocket(
+    client: httpx.AsyncClient, is_warm: asyncio.Event, go_on: asyncio.Event
+) -> list[bytes]:
     """Prewarm a connection, ask, and send the results of the tools: each request has only what is new."""
     request: dict[str, Any] = {"model": "gpt-demo", "tools": TOOLS}
     steps: list[bytes] = []
     new: list[dict[str, Any]] = [{"role": "developer", "content": "Be brief."}]
-    async with connected(url) as client:
+    async with connected(client, "/v1/responses") as connection:
         for more in ({"generate": False}, {}, {}):
             began = time.monotonic()
-            messages = await client.ask({**request, "input": new, **more})
+            messages = await connection.ask({**request, "input": new, **more})
             steps.append(b"".join(messages))
             taken_s = time.monotonic() - began
             echo(f"  WEBSOCKET /v1/responses  {len(messages)} messages, {len(steps[-1]):,} bytes in {taken_s:.1f} s")

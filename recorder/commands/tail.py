@@ -18,7 +18,7 @@ from recorder.commands.terminal.table import Column, Number, Table
 from recorder.model.events import BODY_KINDS, Event
 from recorder.model.jsonl import event_row
 from recorder.recordings.preview import PREVIEW, Previews
-from recorder.store.queries.outlines import BEFORE_S, LATE_S, ExchangeProgress, id_ago, progress
+from recorder.store.queries.outlines import BEFORE_S, LATE_S, ExchangeProgress, Growth, WatchedExchanges, id_ago
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
 
@@ -86,50 +86,38 @@ async def _endless(following: Following) -> AsyncIterator[TailedEvent]:
 
 
 class Following:
-    """A poll of the log for new events.
-
-    An exchange may enter the log later than one that began after it. So each look is at all that began lately, and what
-    is known of it stays known for as long.
-    """
+    """A poll of the log for new events."""
 
     def __init__(self, log: LogReader, session_id: str | None, now_ns: Callable[[], int]) -> None:
-        self._log, self._session_id, self._now_ns = log, session_id, now_ns
-        self._seen: dict[str, int] = {}  # the last position that was shown, by exchange
-        self._going_on: set[str] = set()
+        self._log, self._now_ns = log, now_ns
+        self._watched = WatchedExchanges(log, session_id)
         self._numbers: dict[str, tuple[int, str]] = {}  # of exchanges, with their api
 
     async def begin(self) -> None:
         """Skip the events that the log has now."""
-        for each in await progress(self._log, id_ago(self._now_ns(), BEFORE_S)):
-            self._seen[each.exchange_id] = each.last_pos
-            if not each.ended:
-                self._going_on.add(each.exchange_id)
+        await self._watched.news(id_ago(self._now_ns(), BEFORE_S))
 
     async def news(self) -> AsyncIterator[TailedEvent]:
         """Yield the events since the last poll, exchange by exchange."""
-        since = id_ago(self._now_ns(), LATE_S)
-        for each in await progress(self._log, since, self._going_on):
-            if each.origin != "import" and self._session_id in (None, each.session_id):
-                async for tailed in self._news_of(each):
+        news = await self._watched.news(id_ago(self._now_ns(), LATE_S))
+        for growth in news.values():
+            if growth.exchange.origin != "import":
+                async for tailed in self._news_of(growth):
                     yield tailed
-        self._seen = {id: pos for id, pos in self._seen.items() if id >= since or id in self._going_on}
-        self._numbers = {id: number for id, number in self._numbers.items() if id in self._seen}
+        self._numbers = {id: number for id, number in self._numbers.items() if id in self._watched.known}
 
-    async def _news_of(self, exchange: ExchangeProgress) -> AsyncIterator[TailedEvent]:
-        id, after = exchange.exchange_id, self._seen.get(exchange.exchange_id, -1)
-        if exchange.last_pos <= after:
-            return
-        self._going_on.add(id)
+    async def _news_of(self, growth: Growth) -> AsyncIterator[TailedEvent]:
+        exchange = growth.exchange
         number, api = await self._number(exchange)
         count = 0
-        async for event in self._log.events(exchange.session_id, id, after=after):
-            self._seen[id] = event.pos
-            if event.kind == "end":
-                self._going_on.discard(id)
+        async for event in self._log.events(exchange.session_id, exchange.exchange_id, after=growth.after):
             if event.kind in _SHOWN and not (event.kind == "request" and event.type == "body"):
                 yield TailedEvent(event, exchange.session_name, number, api)
+            if event.pos == exchange.last_pos:
+                return
             count += 1
             if count == BURST:
+                self._watched.set_back(exchange, event.pos)
                 return
 
     async def _number(self, exchange: ExchangeProgress) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import bindparam, text
@@ -14,6 +15,7 @@ from recorder.store.schema import ID
 from recorder.store.sql import has_ended, structs_of
 
 BEFORE_S = 24 * 3600  # how old an exchange may be and still go on: background responses take hours
+OPEN_LIMIT = 500  # exchanges that go on for longer than LATE_S: those that a killed recorder left open would add up
 LATE_S = 120  # how much later than its request an exchange may appear in the log: a long upload, a busy database
 
 
@@ -92,3 +94,44 @@ async def progress(
     statement = text(sql).bindparams(bindparam("others", type_=ID, expanding=True))
     rows = await log.rows(statement, since=since, others=list(others), **of_one)
     return structs_of(ExchangeProgress, rows)
+
+
+class Growth(NamedTuple):
+    """An exchange that has come further."""
+
+    exchange: ExchangeProgress
+    after: int  # the last position that was known before; -1 if it is new
+
+
+class WatchedExchanges:
+    """The exchanges that may grow, of one session or of all, and how far they had come.
+
+    An exchange may enter the log later than one that began after it. So each look is at all that began lately, and at
+    what is open.
+    """
+
+    def __init__(self, log: LogReader, session_id: str | None = None) -> None:
+        self._log, self._session_id = log, session_id
+        self.known: dict[str, ExchangeProgress] = {}
+
+    async def news(self, since: str) -> dict[str, Growth]:
+        """Return the exchanges with this id or a later one, and of older ones those that go on, which have come
+        further since the last call.
+        """
+        news: dict[str, Growth] = {}
+        for row in await progress(self._log, since, self._open_before(since), self._session_id):
+            before = self.known.get(row.exchange_id)
+            if before != row:
+                news[row.exchange_id] = Growth(row, -1 if before is None else before.last_pos)
+                self.known[row.exchange_id] = row
+        open_before = set(self._open_before(since))
+        self.known = {id: each for id, each in self.known.items() if id >= since or id in open_before}
+        return news
+
+    def set_back(self, exchange: ExchangeProgress, pos: int) -> None:
+        """Have the next call return an exchange again, with what comes after a position."""
+        self.known[exchange.exchange_id] = msgspec.structs.replace(exchange, last_pos=pos, ended=False)
+
+    def _open_before(self, since: str) -> list[str]:
+        """Return the exchanges before an id that may still grow, the newest of them if there are many."""
+        return sorted(id for id, each in self.known.items() if id < since and not each.ended)[-OPEN_LIMIT:]

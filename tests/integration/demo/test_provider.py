@@ -135,20 +135,20 @@ async def test_a_path_without_recordings_is_not_found(client: httpx.AsyncClient)
     assert "no answer for POST /v1/embeddings" in missing.json()["error"]["message"]
 
 
-async def test_a_websocket_turn_is_answered_and_continued(base_url: str) -> None:
+async def test_a_websocket_turn_is_answered_and_continued(client: httpx.AsyncClient) -> None:
     request = {"model": "gpt-demo", "tools": [WEATHER_TOOL]}
-    async with connected(f"{base_url}/v1/responses") as client:
-        called = json.loads((await client.ask({**request, "input": "weather in Rome?"}))[-1])["response"]
+    async with connected(client, "/v1/responses") as connection:
+        called = json.loads((await connection.ask({**request, "input": "weather in Rome?"}))[-1])["response"]
         [first, *_] = [item for item in called["output"] if item["type"] == "function_call"]
         result = {"type": "function_call_output", "call_id": first["call_id"], "output": "18 °C"}
         more = {"input": [result], "previous_response_id": called["id"]}
-        concluded = json.loads((await client.ask({**request, **more}))[-1])["response"]
+        concluded = json.loads((await connection.ask({**request, **more}))[-1])["response"]
     assert "Here is what the tools reported" in concluded["output"][-1]["content"][0]["text"]
 
 
-async def test_a_websocket_elsewhere_is_declined(base_url: str) -> None:
-    with pytest.raises(RecorderError, match=r"HTTP/1.1 404"):
-        async with connected(f"{base_url}/v1/realtime"):
+async def test_a_websocket_elsewhere_is_declined(client: httpx.AsyncClient) -> None:
+    with pytest.raises(RecorderError, match="status 404"):
+        async with connected(client, "/v1/realtime"):
             pass
 
 

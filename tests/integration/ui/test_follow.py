@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.model.events import Exchange
+from recorder.store.queries import outlines
 from recorder.store.queries.outlines import LATE_S
 from recorder.store.write.writer import Store
 from recorder.ui import follow
@@ -147,7 +148,7 @@ async def _write_slowly(store: Store, events: list[Any]) -> None:
 async def test_of_many_exchanges_that_never_end_the_newest_are_followed(
     log: URL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follow, "OPEN", 2)
+    monkeypatch.setattr(outlines, "OPEN_LIMIT", 2)
     began_ns = time.time_ns() - 10 * LATE_S * 10**9
     session = make_session(name="demo")
     left = [make_exchange(session, n, exchange_id=make_id(n, began_ns + n)) for n in (1, 2, 3)]
