@@ -34,6 +34,7 @@ from recorder.projections.rows import (
 )
 from recorder.wire.dialects import by_name, other
 from recorder.wire.dialects.json_values import as_json
+from recorder.wire.dialects.user_text import without_outer_elements
 
 WORDS_LIMIT = 200  # characters of what a person asked: a title
 DIGEST_LENGTH = 32  # hex digits: no two texts of a session have the same 128 bits
@@ -106,8 +107,9 @@ def user_text_rows(facts: ExchangeFacts) -> Iterable[UserTextRow]:
 
 
 def _title(text: str | None) -> str | None:
-    """Return a text on one line, with an ellipsis where it is cut."""
-    words = " ".join((storable(text) or "")[: 8 * WORDS_LIMIT].split())
+    """Return a text on one line, with an ellipsis where it is cut, and without what stands around a person's words."""
+    own = without_outer_elements(storable(text) or "")
+    words = " ".join(own[: 8 * WORDS_LIMIT].split())
     cut = words if len(words) <= WORDS_LIMIT else f"{words[: WORDS_LIMIT - 1]}…"
     return cut or None
 

@@ -19,6 +19,10 @@ from recorder.replay.matching import Matcher
 from recorder.replay.pace import Clock
 from recorder.replay.transport import ReplayTransport
 
+GAP_S = 0.3
+"""Before a connection breaks. Some clients lose what they have not read by then: without a pause it would be chance how
+much that is, and so would be the verdict."""
+
 _OF_THE_BODY = ("content-encoding", "content-length")  # as it was sent: a recorded one is decoded
 
 
@@ -53,7 +57,8 @@ async def with_faults(recorded: Recording, forms: tuple[str, ...], speed: float 
     """
     clock, journal = _SkippingClock(), MemoryJournal()
     replay = _Recorded(recorded, ReplayTransport(Matcher([]), speed=speed, clock=clock))
-    faulty = FaultTransport(replay, [parse_fault(form) for form in forms], clock=clock)
+    faults = [parse_fault(form) for each in forms for form in _with_gap(each)]
+    faulty = FaultTransport(replay, faults, clock=clock)
     wall_ns = recorded.exchange.started_ns
     transport = RecordingTransport(faulty, journal, wall_ns=lambda: wall_ns, clock_ns=clock.now_ns)
     with contextlib.suppress(UpstreamError):  # which is recorded
@@ -62,6 +67,13 @@ async def with_faults(recorded: Recording, forms: tuple[str, ...], speed: float 
             pass
     [made] = journal.recordings(recorded.exchange.session_id)
     return msgspec.structs.replace(made, name=recorded.name, number=recorded.number)
+
+
+def _with_gap(form: str) -> tuple[str, ...]:
+    """Return a fault, and the pause before it if it breaks the connection: what is applied later strikes first."""
+    kind, _, rest = form.partition("@")
+    event = rest.partition(":")[0]
+    return (form, f"stall@{event}:{GAP_S}s") if kind == "cut" else (form,)
 
 
 def _request(recorded: Recording) -> Request:

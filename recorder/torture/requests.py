@@ -9,6 +9,7 @@ from recorder.proxy.http.messages import Request, Response, Transport
 from recorder.replay.matching import Matcher, MatchRequest, request_of
 from recorder.replay.transport import MISS_HEADER, ReplayTransport, match_request
 from recorder.wire.dialects import by_path
+from recorder.wire.dialects.conversation import Conversation
 
 REQUESTS_LIMIT = 1_000
 """Requests of a run that are looked at: a client that asks more often repeats itself."""
@@ -21,8 +22,8 @@ class AskedRequest(NamedTuple):
 
     results: int = 0  # of tools
     is_missed: bool = False  # nothing recorded answers it
-    is_again: bool = False  # it has what came of a broken answer, and got the recorded one
-    goes_on: bool = False  # it was missed, and has results of tools that the one which was struck had not
+    is_again: bool = False  # it asks for the broken answer again: missed as well, if for one of another form
+    goes_on: bool = False  # it was missed, and has results of tools that ran, which the one that was struck had not
 
 
 class _Content(NamedTuple):
@@ -30,7 +31,11 @@ class _Content(NamedTuple):
 
     said: int | None = None  # messages of the client
     results: int = 0
-    wants_stream: bool = False
+    refusals: int = 0  # of the results: those which say that a call failed, or could not be read
+
+    @property
+    def successes(self) -> int:
+        return self.results - self.refusals
 
 
 class NotingTransport:
@@ -39,6 +44,8 @@ class NotingTransport:
     Some clients ask again with the items that had come before their answer broke off: Codex does with its reasoning.
     No recording is equal to that. As nothing in it is new of the client, `struck`, the recording of the answer that
     broke off, answers it.
+
+    Claude Code asks for a document in place of a stream that broke off. That is noted, but nothing recorded answers.
     """
 
     def __init__(self, inner: Transport, struck: Recording | None) -> None:
@@ -54,10 +61,12 @@ class NotingTransport:
         if noted.is_missed and content.said is not None and self._struck is not None:
             struck = request_of(self._struck)
             if asked.target == struck.target and content == _content(struck):
-                await response.stream.aclose()
-                response = await self._replay.replay(request, self._struck)
-                noted = AskedRequest(content.results, is_again=True)
-            elif content.results > _content(struck).results:
+                noted = noted._replace(is_again=True)
+                if _wants_stream(asked) == _wants_stream(struck):
+                    await response.stream.aclose()
+                    response = await self._replay.replay(request, self._struck)
+                    noted = noted._replace(is_missed=False)
+            elif content.successes > _content(struck).successes:
                 noted = noted._replace(goes_on=True)
         if len(self.requests) < REQUESTS_LIMIT:
             self.requests.append(noted)
@@ -68,10 +77,20 @@ class NotingTransport:
 
 
 def _content(asked: MatchRequest) -> _Content:
-    path = asked.target.partition("?")[0]
-    conversation = by_path(asked.method, path).read_request(path, asked.body)
+    conversation = _conversation(asked)
     if conversation is None:
         return _Content()
     said = [message for message in conversation.messages if message.role in _OF_THE_CLIENT]
-    results = sum(1 for _ in conversation.results())
-    return _Content(len(said), results, bool(conversation.stream))
+    results = list(conversation.results())
+    refusals = [result for result in results if result.failed]
+    return _Content(len(said), len(results), len(refusals))
+
+
+def _wants_stream(asked: MatchRequest) -> bool:
+    conversation = _conversation(asked)
+    return conversation is not None and bool(conversation.stream)
+
+
+def _conversation(asked: MatchRequest) -> Conversation | None:
+    path = asked.target.partition("?")[0]
+    return by_path(asked.method, path).read_request(path, asked.body)

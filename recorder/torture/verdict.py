@@ -17,7 +17,7 @@ Verdict = Literal["survived", "retried", "reported", "took it for success", "hun
 
 VERDICTS: Mapping[Verdict, str] = {
     "survived": "The output is the same, and so are the requests.",
-    "retried": "It asked again, and the output is the same.",
+    "retried": "It asked again, and the output is the same, as far as the recording goes.",
     "reported": "It ended with an error.",
     "took it for success": "It exited with 0 although its answer was not whole, or was another one.",
     "hung": "It did not end in time.",
@@ -61,6 +61,8 @@ def _verdict(fault: PlannedFault, run: CommandRun, clean: CommandRun, faulty_id:
     struck_id = fault.exchange.exchange.exchange_id
     if run.code is None:
         return "hung", "it was ended"
+    if any(each.is_again and each.is_missed for each in run.requests):
+        return "retried", "it asked again for an answer of another form: nothing recorded goes on from there"
     if why := _done_twice(run, clean, {struck_id, faulty_id}):
         return "did it twice", why
     if any(each.goes_on for each in run.requests):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -73,7 +74,9 @@ def _answer(client: ServerConnection, demo: Connection, fault: str | None) -> bo
             client.close(1011, "broken")
             return False
         if fault == "fin" and number == _BEFORE:
-            client.socket.close()
+            client.socket.shutdown(
+                socket.SHUT_RDWR
+            )  # a close alone sends nothing: the receiving thread holds the socket
             return False
         if json.loads(event)["type"] == "response.completed":
             return True

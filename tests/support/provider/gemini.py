@@ -24,6 +24,7 @@ _REFUSALS = {  # status: its name, message
     503: ("UNAVAILABLE", "The model is overloaded. Please try again later."),
 }
 _TOKENS_A_CHUNK = 12
+_WITHOUT_IDS = "gemini-2"  # models of which calls have no id
 
 
 def headers(dice: Dice, content_type: str) -> Headers:
@@ -166,6 +167,7 @@ class GeminiTurn:
     def __init__(self, play: Play) -> None:
         self.dice = play.dice
         self.usage = play.usage
+        self.has_ids = not play.name.startswith(_WITHOUT_IDS)
         self.failed = False
         self.grounding: Json = {}
         self.chunks: list[tuple[float, Json]] = []
@@ -218,7 +220,9 @@ def _refuse(turn: GeminiTurn, part: Refuse) -> None:
 
 
 def _call(turn: GeminiTurn, part: FunctionCall) -> None:
-    call = {"name": part.name, "args": part.arguments, "id": turn.dice.name("", 8)}
+    call = {"name": part.name, "args": part.arguments}
+    if turn.has_ids:
+        call["id"] = turn.dice.name("", 8)
     turn.part("think", {"functionCall": call, "thoughtSignature": turn.dice.base64(240)}, compact(call))
 
 

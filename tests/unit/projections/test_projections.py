@@ -184,6 +184,18 @@ def test_a_title_is_one_line_and_short() -> None:
     assert fold(EXCHANGES, [RequestFacts(text=" \n")]).row.user_text is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<current_datetime>2026-11-26T20:29:03.707+00:00</current_datetime>\n\nCount the bottles.",
+        "Count the bottles.\n\n<environment_details>\nMessage time: 2026-11-26T20:49:32Z\n</environment_details>",
+    ],
+    ids=["copilot", "kilo"],
+)
+def test_what_a_client_puts_around_a_prompt_is_not_in_its_title(text: str) -> None:
+    assert fold(EXCHANGES, [RequestFacts(text=text, is_turn=True)]).row.user_text == "Count the bottles."
+
+
 def test_an_open_exchange_has_no_status() -> None:
     assert fold(EXCHANGES, [RequestFacts("m")]).row.status is None
 

@@ -9,7 +9,7 @@ import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.model.events import Exchange, Recording
-from recorder.torture.faulty import with_faults
+from recorder.torture.faulty import GAP_S, with_faults
 from recorder.torture.plan import plan
 from recorder.wire.dialects import by_name
 from recorder.wire.sse import Splitter
@@ -85,6 +85,13 @@ async def test_a_fault_is_recorded_as_it_would_have_come() -> None:
     assert refused.response is not None
     assert refused.response.status == 429
     assert {each.request_body for each in (cut, refused)} == {recorded.request_body}
+
+
+@pytest.mark.parametrize("form", ["cut@0", "cut@3", "cut@3:reset"])
+async def test_a_client_has_time_to_read_before_its_connection_breaks(form: str) -> None:
+    cut = await with_faults(demo("openai_chat")[0], (form,), None)
+    assert {piece.t_ns for piece in cut.pieces} <= {0}
+    assert cut.end_ns == int(GAP_S * 1e9)
 
 
 async def test_a_recording_without_a_fault_comes_at_once_or_at_its_speed() -> None:

@@ -45,12 +45,25 @@ async def test_who_asks_again_with_what_had_come_is_answered(
     assert (transport.requests, body == STRUCK.body) == ([noted], is_answered)
 
 
-async def test_who_asks_for_a_document_gets_no_stream() -> None:
+async def test_who_asks_again_for_a_document_gets_no_stream() -> None:
     inner = ReplayTransport(Matcher([STRUCK], Rules(DEFAULT, "noise")), speed=None)
     transport = NotingTransport(inner, STRUCK)
     question = {"model": "m", "input": [USER, THOUGHT], "stream": True}
     await transport.handle_async_request(request_for("POST", URL, json=question))
-    assert transport.requests == [AskedRequest(is_missed=True)], "and the other way round"
+    assert transport.requests == [AskedRequest(is_missed=True, is_again=True)], "and the other way round"
+
+
+@pytest.mark.parametrize("is_error", [False, True])
+async def test_who_tells_the_model_that_a_call_failed_has_not_gone_on(is_error: bool) -> None:
+    question: Json = {"role": "user", "content": "Which?"}
+    call: Json = {"type": "tool_use", "id": "toolu_1", "name": "shell", "input": {}}
+    result: Json = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "No JSON.", "is_error": is_error}
+    struck = record(ask({"model": "m", "messages": [question]}, "/v1/messages", upstream="anthropic"), b"data: {}\n\n")
+    transport = NotingTransport(ReplayTransport(Matcher([struck], Rules(DEFAULT, "noise")), speed=None), struck)
+    messages = [question, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    url = "https://api.anthropic.com/v1/messages"
+    await transport.handle_async_request(request_for("POST", url, json={"model": "m", "messages": messages}))
+    assert transport.requests == [AskedRequest(results=1, is_missed=True, goes_on=not is_error)]
 
 
 async def test_nothing_is_concluded_from_a_request_of_an_unknown_format() -> None:

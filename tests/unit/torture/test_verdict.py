@@ -18,6 +18,7 @@ AGAIN = ("faulty", "struck", "next")
 GOES_ON = AskedRequest(results=1, is_missed=True, goes_on=True)
 MISSED = AskedRequest(is_missed=True)
 ASKED_AGAIN = AskedRequest(is_again=True)
+ASKED_FOR_DOCUMENT = AskedRequest(is_again=True, is_missed=True)
 TWO_RESULTS = AskedRequest(results=2)
 
 
@@ -38,6 +39,7 @@ def run(
         ("took it for success", "end@1", False, run(("faulty",), b"\n", 1, GOES_ON)),
         ("retried", "cut@1", False, run(AGAIN)),
         ("retried", "cut@1", False, run(("faulty",), b"42\n", 0, ASKED_AGAIN)),
+        ("retried", "end@1", False, run(("faulty",), b"", 1, ASKED_FOR_DOCUMENT, GOES_ON)),
         ("reported", "cut@1", False, run(("faulty",), b"", 1)),
         ("reported", "cut@1", False, run(AGAIN, b"", 1)),
         ("reported", "cut@1", False, run(("faulty",), b"", 1, MISSED)),
