@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini(
         "recorder_redact",
-        "fields:PATH, headers:NAME or parameters:NAME: parts of requests that no cassette may contain.",
+        "fields:PATH, headers:NAME, parameters:NAME or text:REGEX: what no cassette may contain.",
         type="linelist",
         default=[],
     )

@@ -3,6 +3,7 @@
 Rules of this file:
 
 * A private value is taken out of a request. A response that repeats it as a text of its JSON has `REDACTED` there, too.
+* What a pattern matches is taken out of the texts of both, also if it came in several events or reads.
 * Then no value that was taken out of any of the exchanges is left in what is to be written, in no spelling, nor in the
   texts that its deltas make together. If that cannot be made sure of, nothing is written.
 
@@ -40,7 +41,8 @@ from recorder.model.events import (
 )
 from recorder.recordings.session import projected
 from recorder.replay.matching import MatchRequest
-from recorder.testing.redactions import Redactions, UnreadableError
+from recorder.replay.matching.client_ids import joined_texts, text_edits
+from recorder.testing.redactions import Redactions, UnreadableError, seems_json
 from recorder.wire.redaction.headers import REDACTED
 from recorder.wire.redaction.unescape import Splice
 from recorder.wire.sse import FRAME_LIMIT
@@ -169,9 +171,10 @@ def redacted_rows(session: Session, recordings: Sequence[Recording], redactions:
         raise RecorderError(
             f"What recorder_redact takes out by {line} is in the name of the test: give it another one."
         )
-    redacted = [_redact_response(*each, private) for each in with_request]
+    redacted = [_redact_response(*each, redactions, private) for each in with_request]
     for number, each in enumerate(redacted, 1):
         _check(number, *each, private)
+        _check_texts(number, *each, redactions)
     return redacted
 
 
@@ -193,7 +196,7 @@ def _redact_request(
     rest = [_response_head(each, redactions, private) for each in events if each.kind != "request"]
     for line, value in found:
         private.add(line, value)
-    if found:
+    if found or cleared.body != body:
         of_request = _request_events(of_request, record, cleared, as_sent=cleared.body == body)
     return replace(exchange, target=cleared.target), [*of_request, *rest]
 
@@ -223,14 +226,52 @@ def _response_head(event: Event, redactions: Redactions, private: PrivateValues)
     return _with(event, replace(head, headers=headers)) if found else event
 
 
-def _redact_response(exchange: Exchange, events: Sequence[Event], private: PrivateValues) -> Rows:
-    """Replace the private values that a response repeats, and leave out the columns that have one."""
-    columns = {name: text for name, text in msgspec.structs.asdict(exchange).items() if name in _COLUMNS}
-    exchange = replace(exchange, **{name: None for name, text in columns.items() if text and private.is_part(text)})
-    pieces = [event.raw for event in events if event.kind in BODY_KINDS]
-    if spans := private.echoes(b"".join(pieces)):
-        events = without_spans(events, spans, partial(usual_keys, exchange, form_of(events)))
+def _redact_response(
+    exchange: Exchange, events: Sequence[Event], redactions: Redactions, private: PrivateValues
+) -> Rows:
+    """Replace what is private in a response, and leave out the columns that have it."""
+    for name in _COLUMNS:
+        text = getattr(exchange, name)
+        if text and (private.is_part(text) or redactions.has_text(text)):
+            exchange = replace(exchange, **{name: None})
+    events = _without(exchange, events, private.echoes(_body(events)))
+    for pattern in redactions.patterns:
+        events = _without(exchange, events, _matches(_body(events), pattern))
     return exchange, [replace(event, pos=pos) for pos, event in enumerate(events)]
+
+
+def _body(events: Iterable[Event]) -> bytes:
+    return b"".join(event.raw for event in events if event.kind in BODY_KINDS)
+
+
+def _without(exchange: Exchange, events: Sequence[Event], spans: Sequence[Splice]) -> Sequence[Event]:
+    return without_spans(events, spans, partial(usual_keys, exchange, form_of(events))) if spans else events
+
+
+def _matches(body: bytes, pattern: re.Pattern[str]) -> list[Splice]:
+    """Return where a pattern matches in the texts of a response's JSON; of one that is a text, in all of it."""
+    if joined_texts(body) or seems_json(body):
+        return sorted(text_edits(body, pattern, lambda _: REDACTED))
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:  # frames with checksums, a picture: a part of it cannot be replaced
+        return []
+    found = []
+    for match in pattern.finditer(text):
+        start = len(text[: match.start()].encode())
+        found.append(Splice(start, start + len(match[0].encode()), REDACTED.encode()))
+    return found
+
+
+def _check_texts(number: int, exchange: Exchange, events: Sequence[Event], redactions: Redactions) -> None:
+    """Raise `RecorderError` if a pattern matches a text that the response makes, but could not be taken out of it."""
+    if not redactions.patterns:
+        return
+    said = [text for item in projected(exchange, events)["items"] for text in (item.text, item.arguments) if text]
+    texts = joined_texts(_body(events)) + [reading for text in said for reading in _readings([text.encode()])]
+    if any(map(redactions.has_text, texts)):
+        why = "its response still has what a line text: of recorder_redact matches"
+        raise _refused(number, exchange, why, "Leave that out of the test, or have another expression")
 
 
 def _check(number: int, exchange: Exchange, events: Sequence[Event], private: PrivateValues) -> None:

@@ -1,14 +1,16 @@
-"""The rules of a project for its cassettes, besides those of every recording: `recorder_redact` of the ini file.
+r"""The rules of a project for its cassettes, besides those of every recording: `recorder_redact` of the ini file.
 
     recorder_redact =
         fields:metadata.email
         headers:x-request-id
         parameters:api-version
+        text:[\w.]+@[\w.]+
 
 Rules of this file:
 
 * The same is done to what is being recorded (`recorder.testing.clearing`), to recordings and to requests: a redacted
   value never distinguishes two requests, and is in no message.
+* A text that a pattern matches is private where it matches, and nowhere else.
 * No request is refused, whatever a client sent; what cannot be redacted is not written.
 
 Request bodies without the fields that a project keeps private: JSON, JSON in a text of it, and forms.
@@ -25,7 +27,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote_plus, unquote, unquote_plus
 
 from msgspec.structs import replace
@@ -48,13 +50,20 @@ class UnreadableError(Exception):
     """Why fields cannot be found in a body: the rest of a sentence about it."""
 
 
-def without(body: bytes, content_type: str, paths: Sequence[Path]) -> tuple[bytes, Taken]:
-    """Return a body without the values at the paths, and these values. Raises `UnreadableError`."""
-    if not paths or not body.strip():
+class InBodies(NamedTuple):
+    """What is taken out of request bodies: the values at paths, and what patterns match in texts."""
+
+    paths: Sequence[Path] = ()
+    patterns: Sequence[re.Pattern[str]] = ()
+
+
+def without(body: bytes, content_type: str, private: InBodies) -> tuple[bytes, Taken]:
+    """Return a body without what is private, and the values at the paths. Raises `UnreadableError`."""
+    if not any(private) or not body.strip():
         return body, []
     read = None if seems_json(body) else _FORMS.get(content_type.partition(";")[0].strip().lower())
     try:
-        return read(body, content_type, paths) if read else _json(body, paths)
+        return read(body, content_type, private) if read else _json(body, private)
     except (ValueError, RecursionError):
         raise UnreadableError("is neither JSON nor a form that can be read") from None
 
@@ -64,10 +73,23 @@ def seems_json(body: bytes) -> bool:
     return body[:64].decode(json.detect_encoding(body), "ignore").lstrip("\ufeff \t\r\n")[:1] in ("{", "[")
 
 
-def _json(body: bytes, paths: Sequence[Path]) -> tuple[bytes, Taken]:
+def _json(body: bytes, private: InBodies) -> tuple[bytes, Taken]:
     root = [json.loads(body, object_pairs_hook=_object)]
-    taken = _all_taken(root, ((number, ("*", *path)) for number, path in enumerate(paths)))
-    return (_bytes(root[0]) if taken else body), taken
+    taken = _all_taken(root, ((number, ("*", *path)) for number, path in enumerate(private.paths)))
+    cleared = _without_text(root, private.patterns)
+    return (_bytes(cleared[0]) if taken or cleared != root else body), taken
+
+
+def _without_text(value: Any, patterns: Sequence[re.Pattern[str]]) -> Any:
+    """Return a value of JSON with `REDACTED` for what the patterns match in its texts."""
+    if isinstance(value, str):
+        for pattern in patterns:
+            value = pattern.sub(REDACTED, value)
+    elif isinstance(value, dict):
+        return {name: _without_text(inner, patterns) for name, inner in value.items()}
+    elif isinstance(value, list):
+        return [_without_text(inner, patterns) for inner in value]
+    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -137,18 +159,19 @@ def _bytes(value: Any) -> bytes:
 # -- forms: a name like `metadata[email]` or `metadata.email` is a path
 
 
-def _form(body: bytes, content_type: str, paths: Sequence[Path]) -> tuple[bytes, Taken]:
+def _form(body: bytes, content_type: str, private: InBodies) -> tuple[bytes, Taken]:
     taken: Taken = []
     pairs: list[str] = []
     for pair in body.decode().split("&"):
         name, equals, given = pair.partition("=")
-        value, more = _field(unquote_plus(name), unquote_plus(given), paths)
-        pairs.append(f"{name}{equals}{quote_plus(value)}" if more else pair)
+        sent = unquote_plus(given)
+        value, more = _field(unquote_plus(name), sent, private)
+        pairs.append(pair if value == sent else f"{name}{equals}{quote_plus(value)}")
         taken += more
     return "&".join(pairs).encode(), taken
 
 
-def _multipart(body: bytes, content_type: str, paths: Sequence[Path]) -> tuple[bytes, Taken]:
+def _multipart(body: bytes, content_type: str, private: InBodies) -> tuple[bytes, Taken]:
     boundary = _BOUNDARY.search(content_type)
     if boundary is None:
         raise ValueError
@@ -158,25 +181,25 @@ def _multipart(body: bytes, content_type: str, paths: Sequence[Path]) -> tuple[b
         raise ValueError
     taken: Taken = []
     for number, part in enumerate(parts[:-1]):
-        parts[number], more = _part(part, paths)
+        parts[number], more = _part(part, private)
         taken += more
     return mark.join([before, *parts])[2:], taken
 
 
-def _part(part: bytes, paths: Sequence[Path]) -> tuple[bytes, Taken]:
+def _part(part: bytes, private: InBodies) -> tuple[bytes, Taken]:
     head, end, content = part.partition(b"\r\n\r\n")
     name = _NAME.search(head)
     if name is None or not end or _CODED.search(head):
         raise ValueError
-    value, taken = _field((name[1] or name[2] or b"").decode(), content.decode("utf-8", "surrogateescape"), paths)
-    return (head + end + value.encode("utf-8", "surrogateescape") if taken else part), taken
+    value, taken = _field((name[1] or name[2] or b"").decode(), content.decode("utf-8", "surrogateescape"), private)
+    return head + end + value.encode("utf-8", "surrogateescape"), taken
 
 
-def _field(name: str, value: str, paths: Sequence[Path]) -> tuple[str, Taken]:
-    """Replace the values at the paths in a field of a form, which may be JSON itself."""
+def _field(name: str, value: str, private: InBodies) -> tuple[str, Taken]:
+    """Replace what is private in a field of a form, which may be JSON itself."""
     steps = [step for step in _STEPS.split(name.replace("[]", "[0]")) if step]
     taken: Taken = []
-    for number, path in enumerate(paths):
+    for number, path in enumerate(private.paths):
         if not all(name in ("*", step) for name, step in zip(path, steps, strict=False)):
             continue
         found: list[Any] = []
@@ -185,16 +208,17 @@ def _field(name: str, value: str, paths: Sequence[Path]) -> tuple[str, Taken]:
         elif value != REDACTED:
             value, found = REDACTED, [value]
         taken += [(number, each) for each in found]
-    return value, taken
+    cleared: str = _without_text(value, private.patterns)
+    return cleared, taken
 
 
-_FORMS: Mapping[str, Callable[[bytes, str, Sequence[Path]], tuple[bytes, Taken]]] = {
+_FORMS: Mapping[str, Callable[[bytes, str, InBodies], tuple[bytes, Taken]]] = {
     "application/x-www-form-urlencoded": _form,
     "multipart/form-data": _multipart,
 }
 
 
-KINDS = ("fields", "headers", "parameters")  # as in the `[match]` table
+KINDS = ("fields", "headers", "parameters", "text")
 
 Found = list[tuple[str, Any]]  # a line, and a value that it has taken out
 
@@ -206,14 +230,19 @@ class Redactions:
         rules = [_rule(line) for line in lines]
         self.are_none = not rules
         self._fields = [what for kind, what in rules if kind == "fields"]
-        self._paths = [what.split(".") for what in self._fields]
+        self.patterns = [_pattern(what) for kind, what in rules if kind == "text"]
+        self._in_bodies = InBodies([what.split(".") for what in self._fields], self.patterns)
         self._headers = [what.lower() for kind, what in rules if kind == "headers"]
         self._parameters = [what for kind, what in rules if kind == "parameters"]
 
     @property
     def are_of_bodies(self) -> bool:
-        """Return True if there are fields among them."""
-        return bool(self._fields)
+        """Return True if some are of request bodies."""
+        return any(self._in_bodies)
+
+    def has_text(self, text: str) -> bool:
+        """Return True if a text has something that is to be taken out of texts."""
+        return any(match[0] not in REDACTED for pattern in self.patterns for match in pattern.finditer(text))
 
     def request(self, request: MatchRequest) -> MatchRequest:
         """Return a request as it is matched. JSON that cannot be read is dropped: it could hold fields anywhere."""
@@ -232,7 +261,7 @@ class Redactions:
     def cleared(self, request: MatchRequest) -> tuple[MatchRequest, Found]:
         """Return a request as it is written, and what was taken out of it. Raises `UnreadableError`."""
         head, found = self._cleared_head(request)
-        body, taken = without(request.body, header(request.headers, "content-type"), self._paths)
+        body, taken = without(request.body, header(request.headers, "content-type"), self._in_bodies)
         found += [(f"fields:{self._fields[number]}", value) for number, value in taken]
         return replace(head, body=body), found
 
@@ -269,6 +298,16 @@ def _rule(line: str) -> tuple[str, str]:
     if kind not in KINDS or not what or (kind == "fields" and not all(what.split("."))):
         raise UsageError(
             f"recorder_redact: {line!r} names nothing: write fields:PATH (as in fields:metadata.user_id), "
-            "headers:NAME or parameters:NAME."
+            "headers:NAME, parameters:NAME or text:REGEX."
         )
     return kind, what
+
+
+def _pattern(what: str) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(what)
+    except re.error as error:
+        raise UsageError(f"recorder_redact: text:{what} is not a regular expression: {error}.") from None
+    if pattern.search(""):
+        raise UsageError(f"recorder_redact: text:{what} matches the empty text, which is everywhere.")
+    return pattern

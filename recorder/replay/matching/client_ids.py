@@ -77,7 +77,7 @@ def with_client_ids(recorded: Recording, ids: Mapping[str, str]) -> Recording:
     pattern = finding(ids)
     if pattern is None or recorded.is_coded or len(body) > ANSWER_BYTES:
         return recorded
-    edits = sorted(_edits(body, pattern, ids))
+    edits = sorted(text_edits(body, pattern, lambda text: ids[text]))
     if not edits:
         return recorded
     changed = zip(recorded.pieces, spliced_pieces(raws, edits, splits=True), strict=True)
@@ -109,7 +109,23 @@ class _EventText(NamedTuple):
 Offsets = Callable[[_EventText], Sequence[int] | None]
 
 
-def _edits(body: bytes, pattern: re.Pattern[str], ids: Mapping[str, str]) -> Iterator[Splice]:
+def text_edits(body: bytes, pattern: re.Pattern[str], instead: Callable[[str], str]) -> Iterator[Splice]:
+    """Yield what puts another text in place of each that a pattern matches in the texts of an answer's JSON."""
+    offsets_of = _finder(body)
+    for parts in _texts(body):
+        starts = list(accumulate((len(part.text) for part in parts), initial=0))
+        for match in pattern.finditer("".join(part.text for part in parts)):
+            new = instead(match[0])
+            if new != match[0]:
+                yield from _in_parts(offsets_of, parts, starts, match.span(), new)
+
+
+def joined_texts(body: bytes) -> list[str]:
+    """Return the texts of an answer's JSON, those that events go on with as one."""
+    return ["".join(part.text for part in parts) for parts in _texts(body)]
+
+
+def _texts(body: bytes) -> Iterable[Sequence[_EventText]]:
     texts: dict[object, list[_EventText]] = {}
     for start, end in _payloads(body):
         try:
@@ -118,12 +134,7 @@ def _edits(body: bytes, pattern: re.Pattern[str], ids: Mapping[str, str]) -> Ite
             continue
         for place, path, text in _leaves(value):
             texts.setdefault(place, []).append(_EventText((start, end), path, text))
-    offsets_of = _finder(body)
-    for parts in texts.values():
-        starts = list(accumulate((len(part.text) for part in parts), initial=0))
-        for match in pattern.finditer("".join(part.text for part in parts)):
-            if (mine := ids[match[0]]) != match[0]:
-                yield from _in_parts(offsets_of, parts, starts, match.span(), mine)
+    return texts.values()
 
 
 def _payloads(body: bytes) -> Iterator[tuple[int, int]]:

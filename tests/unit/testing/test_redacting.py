@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.cassettes.sse_jsonl.writer import cassette_lines
@@ -230,6 +231,56 @@ def test_what_cannot_be_redacted_is_not_written(why: str) -> None:
     run_all(lambda _form, held: assert_refused(why, held), REFUSED[why])
 
 
+MAIL = [r"text:[\w.]+@[\w.]+\w"]
+SAID = f'"I am {WHO}."'
+IN_TEXTS: dict[str, Recording] = {
+    "a text": episode(ALSO),
+    "JSON in a text": episode(json.dumps({"input": ALSO})),
+    "a form": episode(f"a=I+am+{quote_plus(WHO)}", type_="application/x-www-form-urlencoded"),
+    "a form in parts": episode(multipart(a=f"I am {WHO}"), type_=MULTIPART),
+    "deltas": episode("{}", answer=stream("I am love", "lace@", "exam", "ple.org", ".")),
+    "deltas and reads": episode("{}", answer=stream("I am lovel", "ace@example.or", "g."), cuts=range(100, 500, 7)),
+    "one document": episode("{}", answer=f'{{"a": [{{"b": {SAID}}}]}}'.encode()),
+    "no JSON": episode("{}", answer=f"Wrong key: {WHO}".encode()),
+}
+
+
+@pytest.mark.parametrize("form", IN_TEXTS)
+def test_what_a_pattern_matches_is_in_no_cassette_whatever_it_came_in(form: str, tmp_path: Path) -> None:
+    made = written(MAIL, IN_TEXTS[form])
+    assert not any(part in made for part in (b"love", b"lace", b"exam", b"ple.org"))
+    [recording] = read_back(tmp_path / "run.sse.jsonl", made)
+    body = b"".join(piece.raw for piece in recording.pieces)
+    assert recording.end is not None
+    assert (recording.end.lossless, recording.end.body_sha256) == (True, sha256(body).hexdigest())
+    if form.startswith("deltas"):
+        assert load_cassette(tmp_path / "run.sse.jsonl").text == "I am REDACTED."
+    again = written(MAIL, *load_cassette(tmp_path / "run.sse.jsonl").recordings)
+    assert again.split(b"\n")[1:] == made.split(b"\n")[1:]
+
+
+def test_who_a_text_names_distinguishes_no_two_requests() -> None:
+    redactions = Redactions(MAIL)
+    recorded = redactions.recording(IN_TEXTS["a text"])
+    asked = [redactions.request(request(json.dumps({"input": f"I am {who}."}).encode())) for who in ("a@b.org", "Ada")]
+    content_type = [("content-type", "application/json")]
+    found = [Matcher([recorded], Rules(until="exact")).match(replace(each, headers=content_type)) for each in asked]
+    assert [isinstance(each, Match) for each in found] == [True, False]
+
+
+def test_what_a_pattern_matches_only_without_escapes_is_not_written() -> None:
+    call = {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "output_index": 1}
+    added = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": ""}
+    events = [
+        {"type": "response.created", "response": {"id": "resp_1", "output": []}},
+        {"type": "response.output_item.added", "output_index": 1, "item": added},
+        {**call, "delta": '{"a":"love\\u006cace"}'},
+    ]
+    answer = b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in events)
+    with pytest.raises(RecorderError, match="its response still has what a line text: of recorder_redact matches"):
+        written(["text:lovelace"], episode("{}", answer=answer))
+
+
 def test_what_is_private_in_one_request_is_in_no_other_one() -> None:
     assert_refused("its request still has", episode(USER), episode(ALSO))
 
@@ -273,6 +324,12 @@ def test_without_private_things_exchanges_stay_as_they_are() -> None:
     rows = [(each.exchange, [*each.events]) for each in held]
     for lines in ([], ["fields:user"]):
         assert [(row, [*events]) for row, events in redacted_rows(session, held, Redactions(lines))] == rows
+
+
+@pytest.mark.parametrize(("pattern", "why"), [("(", "is not a regular expression"), ("a*", "matches the empty text")])
+def test_a_pattern_that_cannot_be_meant_is_refused(pattern: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        Redactions([f"text:{pattern}"])
 
 
 @pytest.mark.parametrize("line", ["user", "field:user", "fields:", "fields:a.", "headers: ", ":x"])
