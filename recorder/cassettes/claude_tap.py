@@ -37,8 +37,9 @@ from recorder.cassettes.calls import (
 from recorder.cassettes.sse_jsonl.lines import nanoseconds
 from recorder.errors import RecorderError
 from recorder.model.events import ExchangeEnd, ResponseHead, header
-from recorder.wire.dialects import by_name, by_path, framing
+from recorder.wire.dialects import by_name, by_path
 from recorder.wire.dialects.json_values import decoded_or_none, object_
+from recorder.wire.framing import SSE, framing_of
 
 BUNDLE, RECORD, REFERENCE = "__claude_tap_compact_trace__", "__claude_tap_compact_record__", "__claude_tap_blob_ref__"
 VERSION = 1  # of a bundle, its records and its references
@@ -207,7 +208,7 @@ def _exchange(record: _TapRecord) -> DecodedCall:
     request, response, duration_ns = record.request, record.response, record.duration_ns
     target = target_of(request.path)
     dialect = by_path(request.method, target.partition("?")[0]).name
-    is_stream = framing(header(response.headers.items(), "content-type")) == "sse"
+    is_stream = framing_of(header(response.headers.items(), "content-type")) is SSE
     is_cut = is_stream and not response.sse_events and response.body is not None
     changed = {"content_type": JSON} if is_cut else {}
     pieces = [block(each.data, dialect, each.name) for each in response.sse_events] or [json_bytes(response.body)]

@@ -25,8 +25,9 @@ from recorder.errors import RecorderError
 from recorder.model.events import Event, Header, ResponseHead, Session, true_headers
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.dialects.json_values import decoded_or_none
+from recorder.wire.framing import SSE, Framing
 from recorder.wire.redaction.headers import redact_headers, redact_target
-from recorder.wire.sse import BOM, Splitter, ends_block, ends_message, parse
+from recorder.wire.sse import BOM, Splitter
 
 STEP_NS = 10_000_000  # between two events: about what a quick model does
 LINE_LIMIT = 64 * 2**20  # of a payload: above any image that a provider sends in one event
@@ -176,12 +177,12 @@ _CHECKS: dict[str, Callable[[BinaryIO, bytes], None]] = {
 }
 
 
-def payload_lines(events: Iterable[Event], *, is_switched: bool = False) -> Iterator[bytes]:
-    """Yield the payload of each event that has one, as a line of JSON. `is_switched`: they came over WebSocket."""
-    for number, block in enumerate(_blocks(events, ends_message if is_switched else ends_block)):
-        if not number and not is_switched:
+def payload_lines(events: Iterable[Event], framing: Framing) -> Iterator[bytes]:
+    """Yield the payload of each event that has one, as a line of JSON."""
+    for number, block in enumerate(_blocks(events, framing.ends)):
+        if not number and framing is SSE:
             block = block.removeprefix(BOM)
-        data = block if is_switched else parse(block).data
+        data = framing.fields(block).data
         line = b"" if data is None else data.replace(b"\n", b" ")  # white space, where JSON has it
         if is_payload(line):
             yield line + b"\n"

@@ -36,8 +36,9 @@ from recorder.model.events import (
 )
 from recorder.wire.conclusion import Conclusion
 from recorder.wire.content_coding import Decoder, UndecodableError
-from recorder.wire.dialects import Dialect, Keys, by_name, framing
-from recorder.wire.sse import BOM, FRAME_LIMIT, Piece, Splitter, begins_stream
+from recorder.wire.dialects import Dialect, Keys, by_name
+from recorder.wire.framing import SSE, Framing, Splitter, framing_of
+from recorder.wire.sse import BOM, FRAME_LIMIT, Piece, begins_stream
 
 KEYS_LIMIT = 16 * 2**20  # the largest block whose keys are read: above any image that a provider sends in one event
 READS_PART = 8192  # reads a `reads` event: about 150 KB of JSON, and a bound on what is held in memory
@@ -64,6 +65,7 @@ class Capture:
         self._t_ns = 0  # of the last chunk
         self._http_status: int | None = None
         self._decoder = Decoder(None)
+        self._framing: Framing = SSE  # of a response that has a splitter
         self._splitter: Splitter | None = None
         self._opening: bytes | None = None  # of a body that may be a stream by another type: SDKs read it
         self._undecoded: str | None = None
@@ -141,12 +143,13 @@ class Capture:
         headers = {name.lower(): value for name, value in head.headers}
         content_type = headers.get("content-type")
         self._conclusion.head(head.headers)
-        is_stream = framing(content_type) == "sse"
-        is_text = is_stream or "json" in (content_type or "")
+        framing = framing_of(content_type)
+        is_text = framing is SSE or "json" in (content_type or "")
         self._http_status = head.status
         self._decoder = Decoder(headers.get("content-encoding"), sniff=is_text)
-        self._splitter = Splitter() if is_stream else None
-        self._opening = None if is_stream or self._dialect is by_name("other") else b""
+        self._frame_by(framing)
+        is_known = self._dialect is not by_name("other")
+        self._opening = b"" if framing is None and is_known else None
         return [self._event("response", self._since(t_ns), _encode(head))]
 
     def chunk(self, t_ns: int, data: bytes) -> list[Event]:
@@ -212,7 +215,7 @@ class Capture:
             self._wire_bytes += gap.size_bytes
             self._flush(events, "truncated")
             if self._splitter is not None:
-                self._splitter = Splitter()
+                self._splitter = self._framing.splitter()
             if self._decoder.coding is not None:
                 self._undecoded = self._undecoded or "bytes before this point were not kept"
         else:
@@ -280,12 +283,16 @@ class Capture:
             self._opening = data if is_stream is None else None
             if is_stream is None:
                 return
-            self._splitter = Splitter() if is_stream else None
+            self._frame_by(SSE if is_stream else None)
         if self._splitter is None:
             self._keep(data, events)
             return
         for piece in self._splitter.feed(data):
             events.append(self._framed(piece))
+
+    def _frame_by(self, framing: Framing | None) -> None:
+        self._framing = framing or SSE
+        self._splitter = None if framing is None else framing.splitter()
 
     def _keep(self, data: bytes, events: list[Event], keys: Keys = _NO_KEYS) -> None:
         """Add bytes without frames: a JSON body, a file, what could not be decoded."""
@@ -337,6 +344,8 @@ class Capture:
             return _NO_KEYS
         if piece.kind == "part":
             return self._keys_of_parts(piece)
+        if self._framing is not SSE:
+            return self._dialect.keys.of_fields(piece.raw, self._framing.fields(piece.raw))
         if self._body_bytes == 0 and piece.raw.startswith(BOM):
             keys = self._dialect.keys(piece.raw[len(BOM) :])
             if keys.data_start is None:
@@ -352,10 +361,11 @@ class Capture:
                 del self._parts[1:]  # too long to be read: its `event:` line must do
             return _NO_KEYS
         block = b"".join(self._parts)
-        if self._body_bytes + len(piece.raw) == len(block):  # the first of the stream
+        if self._framing is SSE and self._body_bytes + len(piece.raw) == len(block):  # the first of the stream
             block = block.removeprefix(BOM)
         self._parts.clear()
-        return msgspec.structs.replace(self._dialect.keys(block), data_start=None, data_length=None)
+        keys = self._dialect.keys.of_fields(block, self._framing.fields(block))
+        return msgspec.structs.replace(keys, data_start=None, data_length=None)
 
     def _read(self, size_bytes: int) -> list[Event]:
         self._wire_bytes += size_bytes

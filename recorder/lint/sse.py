@@ -49,7 +49,7 @@ class SseWalk:
         dialect = by_name(stream.exchange.api)
         self._stream = stream
         self._terminal, self._has_error_lines = dialect.terminal, dialect.has_error_lines
-        self._has_fields = stream.is_answer and not stream.is_switched
+        self._has_fields = stream.is_answer
         self._has_carriage_returns = self._has_ended = False
         self._last: StreamBlock | None = None
         self._blocks, self._events = _Moments(), _Moments()
@@ -60,7 +60,9 @@ class SseWalk:
         if block.is_event or not block.raw:  # whose bytes are not known: a sign of life too, whatever it was
             self._events.add(block)
         yield from self._marks(block, is_first)
-        if block.kind != "tail" and not is_text(block.raw):
+        if block.is_damaged:
+            yield "ST011", Hit(block.pos)
+        elif block.kind != "tail" and not is_text(block.raw):
             yield "ST001", Hit(block.pos)
         if block.is_event:
             self._has_ended = self._has_ended or block.type in self._terminal
@@ -68,7 +70,7 @@ class SseWalk:
                 yield "ST002", Hit(block.pos, "" if block.data else "its data is empty")
         elif block.kind == "frame" and not any(_foreign_lines(block)):
             yield from self._no_data(block)
-        if self._has_fields and (block.kind == "frame" or block.raw.startswith(b"{")):
+        if self._has_fields and block.kind != "message" and (block.kind == "frame" or block.raw.startswith(b"{")):
             yield from self._no_field(block)
 
     def end(self) -> Faults:
@@ -83,7 +85,7 @@ class SseWalk:
         """Yield a byte order mark, and the first block whose lines end with a carriage return."""
         if block.raw.startswith(BOM) and block.kind != "message":
             yield "ST004" if is_first else "ST010", Hit(block.pos)
-        is_fed = self._stream.is_switched or self._has_carriage_returns or b"\n" in block.raw
+        is_fed = block.kind == "message" or self._has_carriage_returns or b"\n" in block.raw
         if b"\r" in block.raw and not is_fed:
             self._has_carriage_returns = True
             yield "ST005", Hit(block.pos)
@@ -205,6 +207,11 @@ It is one only at the beginning of a stream, and anywhere else a part of the fir
  then not a field of server-sent events: clients ignore that line, without an error, and its content
  is lost.
 WHATWG HTML, 9.2.6 Interpreting an event stream; openai-python 3.52, _streaming.py
+
+ST011 error
+A message of the binary event stream has a wrong checksum, or headers that cannot be read.
+botocore raises ChecksumMismatch, which ends the stream; the SDKs for JavaScript and Rust end it too.
+Smithy, Amazon Event Stream Specification; botocore, eventstream.py
 """,
     SseWalk,
 )

@@ -16,7 +16,8 @@ from recorder.model.events import ENDED_HERE, Event, Gap, Recording
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT
 from recorder.wire.dialects.json_values import too_deep
 from recorder.wire.dialects.keys import refuse
-from recorder.wire.recording import BodyBlock, blocks
+from recorder.wire.framing import Framing
+from recorder.wire.recording import BodyBlock, blocks, framing_in_head
 from recorder.wire.sse import BOM, parse
 
 
@@ -25,8 +26,8 @@ class StreamBlock(NamedTuple):
 
     pos: int  # of its row in the log; of its last one if it is in parts
     t_ns: int
-    kind: str  # frame, comment, tail; over WebSocket message
-    raw: bytes  # with its terminator
+    kind: str  # frame, comment, tail; in a framing other than that of server-sent events message
+    raw: bytes  # with its terminator; of a message that can be read its data
     name: str | None  # its `event:` line
     data: bytes | None  # its `data:` lines, joined; None if there is none
     payload: Any  # its data as JSON; None if it is none
@@ -41,6 +42,11 @@ class StreamBlock(NamedTuple):
     def is_event(self) -> bool:
         """Return whether it carries data, and was ended by a blank line as events are, or is a message."""
         return self.kind in ("frame", "message") and self.data is not None
+
+    @property
+    def is_damaged(self) -> bool:
+        """Return whether it is a message of the binary event stream of AWS that no client reads."""
+        return self.kind == "message" and self.data is None and bool(self.raw)
 
 
 class StreamView:
@@ -140,6 +146,7 @@ class StreamView:
         times are true.
         """
         is_after_gap, is_first = False, True
+        framing = framing_in_head(self.response)
         tail: StreamBlock | None = None  # the last block, if it is an unended one
         for block in blocks(self.events, PAYLOAD_LIMIT):
             is_gap = block.kind == "gap"
@@ -147,7 +154,7 @@ class StreamView:
                 yield _half(tail) if is_gap else tail
                 tail = None
             if not is_gap:
-                whole = _stream_block(block, is_first=is_first)
+                whole = _stream_block(block, framing, is_first=is_first)
                 made = _half(whole) if is_after_gap else whole
                 is_first = False
                 if block.kind == "tail":
@@ -168,10 +175,12 @@ def _half(block: StreamBlock) -> StreamBlock:
     return StreamBlock(block.pos, block.t_ns, "tail", b"", None, None, None)
 
 
-def _stream_block(block: BodyBlock, *, is_first: bool) -> StreamBlock:
+def _stream_block(block: BodyBlock, framing: Framing, *, is_first: bool) -> StreamBlock:
     raw, event = block.raw or b"", block.event
     if block.kind == "message":
-        return StreamBlock(event.pos, event.t_ns, block.kind, raw, None, block.raw, _payload(raw))
+        data = None if block.raw is None else framing.fields(raw).data
+        payload = None if data is None else _payload(data)
+        return StreamBlock(event.pos, event.t_ns, block.kind, raw if data is None else data, None, data, payload)
     fields = parse(raw.removeprefix(BOM) if is_first else raw)
     name = fields.event.decode("utf-8", "replace") if fields.event else None
     payload = None if fields.data is None else _payload(fields.data)

@@ -25,11 +25,11 @@ from recorder.errors import RecorderError
 Kind = Literal[
     "request",  # pos 0: the request head as JSON; then, with type "body", its body in parts
     "response",  # the response head as JSON
-    "frame",  # one SSE block with its terminator; over WebSocket the payload of one message of the server
+    "frame",  # one event with its terminator (`recorder.wire.framing`); over WebSocket the payload of one message
     "comment",  # an SSE block that carries no field: comment lines, stray blank lines
-    "part",  # a piece of an SSE block over `recorder.wire.sse.FRAME_LIMIT`
-    "tail",  # an unterminated block at the end of the stream
-    "body",  # a piece of a body that is not SSE, or could not be decoded
+    "part",  # a piece of an event over `recorder.wire.sse.FRAME_LIMIT`
+    "tail",  # an unterminated event at the end of the stream
+    "body",  # a piece of a body that is one document, or could not be decoded
     "sent",  # over WebSocket: the payload of one message of the client
     "control",  # over WebSocket: a ping, pong or close of either side, as JSON, see `ControlRecord`
     "frames",  # over WebSocket: the shapes of frames, as compact JSON, see `FrameShape`

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from recorder.model.events import LEFT_OUT, SWITCHED, WEBSOCKET, WHOLE, Event, Exchange, Header
+from recorder.model.events import LEFT_OUT, WEBSOCKET, WHOLE, Event, Exchange, Header
 from recorder.model.facts import (
     CostReported,
     ErrorReported,
@@ -36,9 +36,10 @@ from recorder.wire.dialects import by_name
 from recorder.wire.dialects.decoder import FastPath, common_delta
 from recorder.wire.dialects.errors import refusal
 from recorder.wire.dialects.keys import DONE, Whole
+from recorder.wire.framing import MESSAGES, SSE, Framing, framing_of_head
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
-from recorder.wire.sse import BOM, ends_block, ends_message, parse
+from recorder.wire.sse import BOM
 
 ERROR_STATUS = 400  # from here on, a body says what went wrong
 
@@ -147,7 +148,7 @@ class FactReader:
         self._body = Pieces(DOCUMENT_LIMIT)
         self._parts = Pieces(PAYLOAD_LIMIT)
         self._is_asking = True  # the request is not over yet
-        self._is_switched = False  # to WebSocket: a frame is a message, and no block
+        self._framing: Framing = SSE  # of the response
         self._http_status = 0
         self._head_pos = 0  # the place of the response head
         self._expects_answer = asks_for_answer(exchange)
@@ -227,7 +228,8 @@ class FactReader:
     def _on_response(self, event: Event) -> Sequence[Fact]:
         head = _decoded(_head_of, event.raw)
         self._http_status = 0 if head is None else head.status
-        self._is_switched = self._http_status == SWITCHED
+        headers = [] if head is None else head.headers
+        self._framing = framing_of_head(self._http_status, headers) or SSE
         self._head_pos = event.pos
         return [*self._request_facts(), *([] if head is None else [HeadReceived(head.status), *_cost(head.headers)])]
 
@@ -250,13 +252,12 @@ class FactReader:
         """Return the bytes of an event of a stream, of the first one without a byte order mark: it is a part of the
         stream there, and a character anywhere else.
         """
-        is_first = event.pos <= self._head_pos + 1 and not self._is_switched
+        is_first = event.pos <= self._head_pos + 1 and self._framing is SSE
         return event.raw.removeprefix(BOM) if is_first else event.raw
 
     def _on_part(self, event: Event) -> Sequence[Fact]:
         self._parts.add(self._raw(event))
-        is_last = ends_message(event.raw) if self._is_switched else ends_block(event.raw)
-        return self._parts_block(event) if is_last else _NOTHING
+        return self._parts_block(event) if self._framing.ends(event.raw) else _NOTHING
 
     def _on_tail(self, event: Event) -> Sequence[Fact]:
         """Read an event without its blank line: several providers end so. Half an event has no facts."""
@@ -274,11 +275,13 @@ class FactReader:
 
     def _block(self, event: Event, block: bytes) -> Sequence[Fact]:
         """Read a block that has more than one line of data, or none by the standard; or a message that is not JSON."""
-        if self._is_switched:
-            return _NOTHING if self._dialect.websocket is None else self._tell(event.type, block)
-        data = parse(block).data
-        if data is None:
+        if self._framing is MESSAGES and self._dialect.websocket is None:
+            return _NOTHING
+        data = self._framing.fields(block).data
+        if data is None and self._framing is SSE:
             return self._without_data(event, block)
+        if data is None:
+            return (MalformedPayload("a message with a wrong checksum, or half of one"),)
         return self._tell(event.type, data) if data.strip() else _NOTHING
 
     def _without_data(self, event: Event, block: bytes) -> Sequence[Fact]:
@@ -298,7 +301,7 @@ class FactReader:
         return failures or (MalformedPayload("JSON without `data:`, which clients pass over"),)
 
     def _on_body(self, event: Event) -> Sequence[Fact]:
-        if not self._is_switched and event.type != LEFT_OUT:  # over WebSocket, bytes that could not be framed
+        if self._framing is not MESSAGES and event.type != LEFT_OUT:  # over WebSocket, bytes that could not be framed
             self._body.add(event.raw)
             self._body_bytes += len(event.raw)
         return _NOTHING
@@ -345,7 +348,7 @@ class FactReader:
             return None  # its end says why
         if end.undecoded is not None and end.outcome == "eof":
             return end.undecoded
-        is_good = 200 <= self._http_status < 300 or self._is_switched
+        is_good = 200 <= self._http_status < 300 or self._framing is MESSAGES
         is_answered = self._is_answered or is_told or end.frames > self._silent_frames
         if not self._expects_answer or not is_good or is_answered:
             return None

@@ -22,10 +22,11 @@ import msgspec
 
 from recorder.errors import UsageError
 from recorder.model.events import Piece, Recording, ResponseHead, header
-from recorder.wire.dialects import error_body, framing, parts
+from recorder.wire.dialects import error_body, parts
 from recorder.wire.dialects.edited import EditedAnswer, EditedCall
 from recorder.wire.dialects.json_values import Object, as_json, decoded_or_none, request_object
 from recorder.wire.dialects.keys import DONE
+from recorder.wire.framing import SSE, framing_of
 from recorder.wire.sse import BOM, ends_block, parse
 from recorder.wire.turns import as_sse, is_turn
 
@@ -72,7 +73,7 @@ def edited(recorded: Recording, edit: Edit) -> Recording:
     if format is None or head is None or head.status >= 400 or recorded.is_coded:
         raise _no_answer(recorded)
     try:
-        if framing(header(recorded.headers, "content-type")) == "sse":
+        if framing_of(header(recorded.headers, "content-type")) is SSE:
             pieces = _streamed(recorded, edit, format)
         else:
             pieces = [_document(recorded, edit, format)]

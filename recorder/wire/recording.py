@@ -33,8 +33,9 @@ from recorder.model.events import (
 )
 from recorder.model.packed_events import Derived, PackedEvents
 from recorder.wire.conclusion import Conclusion, settled
-from recorder.wire.dialects import by_name, framing
-from recorder.wire.sse import BOM, begins_stream, ends_block, ends_message, parse
+from recorder.wire.dialects import by_name
+from recorder.wire.framing import SSE, Framing, framing_of, framing_of_head
+from recorder.wire.sse import BOM, begins_stream, ends_message, parse
 
 Reads = list[tuple[int, int]]
 
@@ -243,7 +244,7 @@ def _decoded(raw: bytes, type: Any) -> Any:
 class BodyBlock(NamedTuple):
     """A block of an event stream: an event as a client reads it, a comment, an unterminated end; or a gap in it.
 
-    Over WebSocket, a message.
+    In a framing other than that of server-sent events, a message.
     """
 
     event: Event  # its row in the log; of several parts the last
@@ -254,20 +255,21 @@ class BodyBlock(NamedTuple):
 def blocks(events: Iterable[Event], limit_bytes: int) -> Iterator[BodyBlock]:
     """Yield the blocks of a stream in order, those that the log has in parts put together.
 
-    `events` are those of an exchange from its beginning: its response head says whether it is over WebSocket.
+    `events` are those of an exchange from its beginning: its response head says how they are framed.
     """
     parts: list[bytes] = []
+    framing = SSE
     framed: Literal["frame", "message"] = "frame"
-    ends = ends_block
     for event in events:
         kind = event.kind
         if kind == "part":
             parts.append(event.raw)
-            if ends(event.raw):
+            if framing.ends(event.raw):
                 yield BodyBlock(event, framed, _joined(parts, limit_bytes))
                 parts.clear()
-        elif kind == "response" and is_switched(event.raw):
-            framed, ends = "message", ends_message
+        elif kind == "response":
+            framing = framing_in(event.raw)
+            framed = "frame" if framing is SSE else "message"
         elif kind == "tail":
             yield BodyBlock(event, "tail", _joined([*parts, event.raw], limit_bytes))
             parts.clear()
@@ -278,6 +280,16 @@ def blocks(events: Iterable[Event], limit_bytes: int) -> Iterator[BodyBlock]:
         elif kind == "gap":
             parts.clear()
             yield BodyBlock(event, "gap", None)
+
+
+def framing_in(response: bytes) -> Framing:
+    """Return the framing that the `raw` of a response head says; that of most where it says none."""
+    return framing_in_head(_decoded(response, ResponseHead))
+
+
+def framing_in_head(head: ResponseHead | None) -> Framing:
+    """Return the framing that a response head says; that of most where it says none."""
+    return (None if head is None else framing_of_head(head.status, head.headers)) or SSE
 
 
 def is_switched(response: bytes) -> bool:
@@ -303,13 +315,17 @@ def payloads(recording: Recording) -> Iterator[bytes]:
         yield from (piece.raw for piece in recording.pieces)
     elif is_stream(recording):
         yield from payloads_of(joined(recording.pieces))
+    elif framing := framing_of(header(recording.headers, "content-type")):
+        frames = framing.splitter().feed(recording.body)
+        found = (framing.fields(frame.raw).data for frame in frames)
+        yield from (data for data in found if data is not None)
     elif body := recording.body:
         yield body
 
 
 def is_stream(recording: Recording) -> bool:
     """Return whether a response is a stream of server-sent events, by its content type or by how it begins."""
-    return framing(header(recording.headers, "content-type")) == "sse" or begins_stream(recording.body) is True
+    return framing_of(header(recording.headers, "content-type")) is SSE or begins_stream(recording.body) is True
 
 
 def joined(pieces: Iterable[Piece]) -> Iterator[bytes]:

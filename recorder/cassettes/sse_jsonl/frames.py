@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -46,11 +46,14 @@ class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         return written
 
 
-Form = Literal["event", "message"]
+Form = Literal["event", "message", "line", "binary"]
 
 
 class Framing(Style, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The manner in which an upstream frames an event name and a payload; a message of WebSocket is a payload alone."""
+    """The manner in which an upstream frames an event name and a payload.
+
+    A message of WebSocket is a payload alone, a line of NDJSON one with its line end. A binary frame is never made.
+    """
 
     line_end: Literal["\n", "\r\n"] = "\n"
     space: Literal[" ", ""] = " "
@@ -61,10 +64,10 @@ class Framing(Style, frozen=True, forbid_unknown_fields=True, omit_defaults=True
         written = self.text(payload)
         if pad:
             written = f"{written[:-1]}{' ' * pad}{written[-1]}"
-        if self.form == "message":
-            if name is not None:
-                raise ValueError("a message has no event name")
-            return written.encode()
+        if self.form != "event":
+            if name is not None or self.form == "binary":
+                raise ValueError("only an event has a name, and a binary frame is bytes")
+            return written.encode() + (self.line_end.encode() if self.form == "line" else b"")
         event = "" if name is None else f"event:{self.space}{name}{self.line_end}"
         return f"{event}data:{self.space}{written}{2 * self.line_end}".encode()
 
@@ -78,6 +81,16 @@ FRAMINGS = tuple(
     for style, line_end, space in itertools.product(STYLES, _LINE_ENDS, _SPACES)
 )
 _OF_MESSAGES = tuple(Framing(style.json, style.escaped, form="message") for style in STYLES)
+_OF_LINES = tuple(
+    Framing(style.json, style.escaped, line_end, form="line")
+    for style, line_end in itertools.product(STYLES, _LINE_ENDS)
+)
+_BY_FORM: Mapping[Form, Sequence[Framing]] = {
+    "event": FRAMINGS,
+    "message": _OF_MESSAGES,
+    "line": _OF_LINES,
+    "binary": (),
+}
 
 
 class Frame(NamedTuple):
@@ -90,7 +103,9 @@ class Frame(NamedTuple):
 
 def parsed(raw: bytes, form: Form = "event") -> Frame | None:
     """Decode a frame; return `None` if no framing can make it."""
-    data, name = raw, None
+    data, name = raw.rstrip(b"\r\n") if form == "line" else raw, None
+    if form == "binary":
+        return None
     if form == "event":
         fields = parse(raw)
         if fields.data is None or fields.data_start is None:
@@ -112,7 +127,7 @@ def framing_of(frames: Iterable[bytes], form: Form = "event") -> Framing:
     """Return the framing that reproduces most of the first frames; the plainest of several."""
     samples = [(raw, frame) for raw in itertools.islice(frames, SAMPLES) if (frame := parsed(raw, form)) is not None]
     best, most = Framing(form=form), 0
-    for framing in FRAMINGS if form == "event" else _OF_MESSAGES:
+    for framing in _BY_FORM[form]:
         made = sum(_makes(framing, frame, raw) for raw, frame in samples)
         if made > most:
             best, most = framing, made

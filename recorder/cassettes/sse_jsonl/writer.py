@@ -36,7 +36,9 @@ from recorder.cassettes.sse_jsonl.steps import Sums, restore, shorten, usual_req
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, WEBSOCKET, ControlRecord, Event, Exchange, RequestRecord, Session
 from recorder.wire.dialects import Dialect, Keys, by_name, by_path
-from recorder.wire.recording import is_switched
+from recorder.wire.framing import AWS_EVENT_STREAM, MESSAGES, NDJSON
+from recorder.wire.framing import Framing as WireFraming
+from recorder.wire.recording import framing_in
 from recorder.wire.redaction.bodies import placed_secrets
 from recorder.wire.redaction.unescape import Splice, spliced_pieces
 
@@ -149,9 +151,9 @@ def exchange_lines(
 
 
 def form_of(events: Iterable[Event]) -> Form:
-    """Return the form of the frames of an exchange, by all its events: over WebSocket they are messages."""
-    is_over_websocket = any(event.kind == "response" and is_switched(event.raw) for event in events)
-    return "message" if is_over_websocket else "event"
+    """Return the form of the frames of an exchange, by all its events."""
+    head = next((event.raw for event in events if event.kind == "response"), b"")
+    return _FORMS.get(framing_in(head).name, "event")
 
 
 def _request_line(number: int, exchange: Exchange, events: Sequence[Event], numbers: Mapping[str, int]) -> bytes:
@@ -253,12 +255,19 @@ def usual_step(kind: str, sums: Sums) -> Mapping[str, Any]:
     return sums.usual_end() if kind == "end" else _USUAL.get(kind, {})
 
 
+_FORMS: Mapping[str, Form] = {MESSAGES.name: "message", NDJSON.name: "line", AWS_EVENT_STREAM.name: "binary"}
+_FRAMINGS: Mapping[Form, WireFraming] = {"line": NDJSON, "binary": AWS_EVENT_STREAM}
+
+
 def usual_keys(exchange: Exchange, form: Form, kind: str, raw: bytes) -> Keys:
     """Return the columns that follow from the bytes of an event; `form` is that of the frames of its exchange."""
     if kind == "control":
         return Keys(type=msgspec.json.decode(raw, type=ControlRecord).opcode)
     if kind == "sent" or (kind == "frame" and form == "message"):
         return _dialect_of_messages(exchange).keys.of_message(raw)
+    framing = _FRAMINGS.get(form)
+    if kind in ("frame", "tail") and framing is not None:
+        return by_name(exchange.api).keys.of_fields(raw, framing.fields(raw))
     return by_name(exchange.api).keys(raw) if kind in ("frame", "tail") else NO_KEYS
 
 

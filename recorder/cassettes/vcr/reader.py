@@ -41,9 +41,8 @@ from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, as_bytes, read_yaml
 from recorder.errors import RecorderError
 from recorder.model.events import Header, ResponseHead, Session, as_sent, header, true_headers
 from recorder.wire.content_coding import Decoder, UndecodableError
-from recorder.wire.dialects import framing
+from recorder.wire.framing import SSE, Framing, framing_of
 from recorder.wire.redaction.headers import redact_headers
-from recorder.wire.sse import Splitter
 
 NOT_TEXT = "its method, uri or message is not text"
 
@@ -188,22 +187,23 @@ def _instant(written: str | None) -> int | None:
 
 def _pieces(response: _DecodedMessage) -> Iterator[tuple[int, bytes]]:
     """Yield the events of a response body with their times."""
-    splitter, t_ns, begins = Splitter(), 0, True
-    if not _is_stream(response):
+    framing, t_ns, begins = _framing(response), 0, True
+    if framing is None:
         for block in in_blocks(response.body):
             yield STEP_NS, block
         return
+    splitter = framing.splitter()
     for piece in (*splitter.feed(response.body), *splitter.close()):
         t_ns += STEP_NS if begins else 0
         begins = piece.complete
         yield t_ns, piece.raw
 
 
-def _is_stream(response: _DecodedMessage) -> bool:
-    """Return whether a response is an event stream, by its content type; if that was filtered away, by its look."""
+def _framing(response: _DecodedMessage) -> Framing | None:
+    """Return the framing of a response, by its content type; if that was filtered away, by its look."""
     if content_type := header(response.headers, "content-type"):
-        return framing(content_type) == "sse"
-    return looks_like_stream(response.body[:BLOCK_BYTES])
+        return framing_of(content_type)
+    return SSE if looks_like_stream(response.body[:BLOCK_BYTES]) else None
 
 
 VERSION = 1

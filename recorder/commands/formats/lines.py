@@ -18,6 +18,7 @@ from recorder.model.events import BODY_KINDS
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line
 from recorder.model.text import safe_text
 from recorder.program import load
+from recorder.wire.recording import framing_in_head
 
 
 async def write_payloads(source: ExportSource) -> None:
@@ -25,7 +26,7 @@ async def write_payloads(source: ExportSource) -> None:
     written = 0
     async for recording in source.recordings():
         events = (event for event in recording.events if event.kind in BODY_KINDS)
-        for line in payload_lines(events, is_switched=recording.is_switched):
+        for line in payload_lines(events, framing_in_head(recording.response)):
             write_bytes(line)
             written += 1
     if not written:

@@ -27,23 +27,23 @@ import msgspec
 from recorder.proxy.http.messages import BodyStream, IteratedBody, Request, Response, Transport
 from recorder.replay.pace import LOOP, Clock, Waiting
 from recorder.replay.transport import ReplayTransport
-from recorder.wire.dialects import framing
-from recorder.wire.sse import Piece, Splitter
+from recorder.wire.framing import SSE, Framing, framing_of
+from recorder.wire.sse import Piece
 from recorder.wire.websocket_endpoint import OutgoingFrame
 
 Chunks = AsyncGenerator[bytes, None]
 
 
 class EventBlock(NamedTuple):
-    """The bytes between two blank lines of an event stream; `event` counts the events from 1, comments none."""
+    """The bytes of one event of a stream, or of a comment; `event` counts the events from 1, comments none."""
 
     raw: bytes
     event: int | None
 
 
-async def blocks(chunks: AsyncIterable[bytes]) -> AsyncIterator[EventBlock]:
+async def blocks(chunks: AsyncIterable[bytes], framing: Framing = SSE) -> AsyncIterator[EventBlock]:
     """Yield the blocks of an event stream, whole, with all that arrived when it breaks off."""
-    splitter, number = Splitter(), 0
+    splitter, number = framing.splitter(), 0
     parts: list[bytes] = []
 
     def completed(pieces: Iterable[Piece]) -> Iterator[EventBlock]:
@@ -78,6 +78,7 @@ class Run:
         self.request, self.number = request, number  # 1 for the first that the transport is asked
         self.dice = random.Random(f"{seed}/{number}")
         self.waiting = Waiting(clock, request)
+        self.framing = SSE  # of the response
         self.struck = struck
 
 
@@ -155,8 +156,9 @@ class _FaultyChunks:
     def __init__(self, response: Response, faults: Sequence[Fault], run: Run) -> None:
         self._inner = response.stream
         self._steps: list[Chunks] = [_chunks(self._inner)]
-        type_ = response.headers.get("content-type")
-        has_events = framing(type_) == "sse" and not response.headers.get("content-encoding")
+        framing = framing_of(response.headers.get("content-type"))
+        has_events = framing is not None and not response.headers.get("content-encoding")
+        run.framing = framing or SSE
         for fault in faults:
             if has_events or not fault.needs_events:
                 self._steps.append(fault.body(self._steps[-1], run))

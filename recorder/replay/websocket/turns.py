@@ -25,8 +25,9 @@ from recorder.proxy.http.messages import Request, Response, Transport, WholeUplo
 from recorder.replay.faults.transport import blocks
 from recorder.replay.transport import origin_of
 from recorder.replay.websocket.connection import ReplayedConnection
-from recorder.wire.dialects import error_body, framing
+from recorder.wire.dialects import error_body
 from recorder.wire.dialects.json_values import Object, request_object
+from recorder.wire.framing import SSE, framing_of
 from recorder.wire.turns import as_post, error_message, is_request, payload_of, stream_id_of, with_stream_id
 from recorder.wire.websocket import MESSAGE_LIMIT, Message
 from recorder.wire.websocket_endpoint import OutgoingFrame
@@ -110,7 +111,7 @@ class Turns(ReplayedConnection):
             await self._break_off(error)
             return
         try:
-            is_stream = framing(response.headers.get("content-type")) == "sse"
+            is_stream = framing_of(response.headers.get("content-type")) is SSE
             if is_stream and response.status_code < 400:
                 await self._pass_on(response, asked)
             else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -33,7 +33,6 @@ __all__ = [
     "by_path",
     "error_body",
     "error_events",
-    "framing",
     "parts",
 ]
 
@@ -73,12 +72,6 @@ def by_path(method: str, path: str) -> Dialect:
     """Return the first dialect whose routes match a request; a query after its path does not count."""
     route = f"{method.upper()} {path.partition('?')[0]}"
     return next(dialect for dialect in DIALECTS if dialect.routes.search(route))
-
-
-def framing(content_type: str | None) -> Literal["sse", "body"]:
-    """Return whether a response body is a stream of server-sent events or one document, by its content type."""
-    essence = (content_type or "").partition(";")[0].strip().lower()
-    return "sse" if essence == "text/event-stream" else "body"
 
 
 def error_body(method: str, target: str, upstream: str, status: int, message: str, code: str | None = None) -> bytes:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from recorder.wire.dialects.json_values import SHALLOW, too_deep
-from recorder.wire.sse import CommonFields, parse
+from recorder.wire.sse import CommonFields, Fields, parse
 
 TEXT_LIMIT = 512
 """Characters of a text kept as a column. The longest id of 462 recorded streams has 83, the longest type 52."""
@@ -75,12 +75,18 @@ class KeyExtractor(Generic[Shape]):
         asked before.
         """
         if common is None:
-            event, data, start, length, _, _ = parse(raw)
-        else:
-            event, data, start = common
-            length = len(data)
+            return self.of_fields(raw, parse(raw))
+        event, data, start = common
+        return self._keys(event, data, start, len(data))
+
+    def of_fields(self, raw: bytes, fields: Fields) -> Keys:
+        """Return the keys of a frame of any framing, by the fields that this gives."""
+        event, data, start, length, _, _ = fields
         if data is None:
             return self._keys_without_data(raw, event)
+        return self._keys(event, data, start, length)
+
+    def _keys(self, event: bytes | None, data: bytes, start: int | None, length: int | None) -> Keys:
         named = self._named(data)
         if named is None:
             named = DONE if data.strip() == b"[DONE]" else None, None, None, None

@@ -37,8 +37,10 @@ from recorder.model.events import (
     RequestHead,
     ResponseHead,
 )
+from recorder.wire.framing import SSE
 from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT
+from tests.support.aws_messages import aws_event, aws_message
 from tests.support.corpus import CORPUS, ROOT, corpus_files, corpus_index, each_stream, needs_corpus
 from tests.support.rows import START_NS, make_id, make_session
 from tests.support.tables import table
@@ -120,13 +122,18 @@ FRAMES = [
 ]
 
 
+LINES = ("content-type", "application/x-ndjson")
+BINARY = ("content-type", "application/vnd.amazon.eventstream")
+FRAMES += [b'{"a": 1}\n', b'{"type": "b"}\r\n', aws_event("chunk", {"type": "b"}), aws_message({}, b"x")[:-1]]
+
+
 @given(st.lists(st.sampled_from(FRAMES), max_size=8), st.sampled_from(list(PATHS.values())), st.data())
 def test_a_stream_comes_back_byte_for_byte_and_to_the_microsecond(
     blocks: list[bytes], path: str, data: st.DataObject
 ) -> None:
     wire = b"".join(blocks)
     cuts = sorted({0, len(wire), *data.draw(st.lists(st.integers(0, len(wire)), max_size=6))})
-    types = data.draw(st.sampled_from([STREAM, ("content-type", "text/plain")]))
+    types = data.draw(st.sampled_from([STREAM, LINES, BINARY, ("content-type", "text/plain")]))
     batch = told(taped(*(wire[start:end] for start, end in itertools.pairwise(cuts)), path=path, headers=[types]))
     again = restored(write(batch))
     assert body(again.events) == wire
@@ -256,6 +263,10 @@ def test_nesting_that_some_reader_would_refuse_is_raw(depth: int) -> None:
     written = write(batch)
     assert (b'{"raw":"data: [' in written) == (depth > 192)
     assert in_microseconds(restored(written)) == in_microseconds(batch)
+
+
+def test_a_line_of_ndjson_is_its_payload() -> None:
+    assert frames_of(b'{"a": 1}\n', headers=[LINES]) == ['[0.009992,1,null,{"a":1}]']
 
 
 def test_one_odd_frame_does_not_choose_the_framing_of_the_others() -> None:
@@ -447,7 +458,7 @@ def test_payloads_are_lines_of_json() -> None:
     long = b'data: {"x":"' + b"y" * FRAME_LIMIT + b'"}\n\n'
     wire = b'event: a\ndata: {"type":\ndata: "a"}\n\n: c\n\n' + 2 * long + b"data: hello\n\ndata: [DONE]\n\ndata: {"
     events = [event for event in told(taped(wire)).events if event.kind in BODY_KINDS]
-    assert [line[:13] for line in payload_lines(events)] == [
+    assert [line[:13] for line in payload_lines(events, SSE)] == [
         *(b'{"type": "a"}', b'{"x":"yyyyyyy', b'{"x":"yyyyyyy', b"[DONE]\n"),
     ]
 

@@ -20,6 +20,7 @@ from recorder.replay.faults.forms import FORMS, parse_fault
 from recorder.replay.faults.transport import FaultTransport
 from recorder.wire.dialects import by_path
 from recorder.wire.sse import Splitter, parse
+from tests.support.aws_messages import aws_event
 from tests.support.facts import MS
 from tests.support.proxy import request_for
 from tests.unit.replay.test_pace import TestClock
@@ -111,6 +112,13 @@ def cut(places: list[int]) -> tuple[bytes, ...]:
 async def test_a_cut_comes_after_its_event_whatever_the_chunks(places: list[int], event: int) -> None:
     seen = await spoilt(f"cut@{event}", chunks=cut(places))
     assert (seen.body, seen.outcome) == (b"".join(FRAMES[:event]), "truncated")
+
+
+@pytest.mark.parametrize("kind", ["application/x-ndjson", "application/vnd.amazon.eventstream"])
+async def test_a_line_and_a_binary_message_are_events(kind: str) -> None:
+    one = aws_event("chunk", 1) if "amazon" in kind else b'{"a": 1}\n'
+    seen = await spoilt("cut@2", chunks=(one + one[:5], one[5:] + one), kind=kind)
+    assert (seen.body, seen.outcome) == (2 * one, "truncated")
 
 
 @given(cuts, st.integers(0, len(FRAMES)))

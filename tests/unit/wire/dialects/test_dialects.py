@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recorder.model.facts import Fact, MalformedPayload, TextAdded
-from recorder.wire.dialects import DIALECTS, Dialect, Keys, by_name, by_path, framing
+from recorder.wire.dialects import DIALECTS, Dialect, Keys, by_name, by_path
 from recorder.wire.dialects.json_values import NESTING_LIMIT, too_deep
 from recorder.wire.sse import Splitter, parse
 from tests.support.corpus import CORPUS, corpus_index, each_stream
@@ -364,22 +364,6 @@ def test_the_route_tells_the_dialect(method: str, path: str, name: str) -> None:
 @pytest.mark.parametrize("path", ["/" + "a/" * 30_000, "/" + " /" * 30_000, "/responses" * 6_000 + "x", "/\n" * 30_000])
 def test_a_hostile_path_is_told_in_no_time(path: str) -> None:
     assert by_path("POST", path).name in {"other", "openai-responses"}
-
-
-@table(
-    ("content_type", "frames"),
-    [
-        ("text/event-stream", "sse"),
-        ("Text/Event-Stream ; charset=utf-8", "sse"),
-        ("application/json", "body"),
-        ("application/x-ndjson", "body"),
-        ("application/vnd.amazon.eventstream", "body"),
-        ("", "body"),
-        (None, "body"),
-    ],
-)
-def test_only_event_streams_are_framed(content_type: str | None, frames: str) -> None:
-    assert framing(content_type) == frames
 
 
 def test_names_find_their_dialect_and_unknown_ones_are_other() -> None:

@@ -1,0 +1,33 @@
+"""Newline-delimited JSON: each line is one event (https://github.com/ndjson/ndjson-spec). Ollama streams so."""
+
+from __future__ import annotations
+
+from recorder.wire.framing.blocks import BlockSplitter
+from recorder.wire.sse import Fields, Piece
+
+
+class Splitter(BlockSplitter):
+    """A splitter into lines, each with its line end. A blank line is a comment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._scanned = 0  # bytes after `start` that have no line end
+
+    def _end(self, start: int) -> int:
+        found = self._held.find(b"\n", start + self._scanned)
+        self._scanned = 0 if found >= 0 else len(self._held) - start
+        return found + 1 if found >= 0 else -1
+
+    def _is_comment(self, raw: bytes) -> bool:
+        return not raw.strip()
+
+    def _cut_parts(self, start: int, end: int, pieces: list[Piece]) -> int:
+        first = super()._cut_parts(start, end, pieces)
+        self._scanned = max(0, self._scanned - (first - start))
+        return first
+
+
+def fields(raw: bytes) -> Fields:
+    """Return the fields of a line: its data is the line without its end."""
+    data = raw.rstrip(b"\r\n")
+    return Fields(None, data, 0, len(data)) if data.strip() else Fields()
