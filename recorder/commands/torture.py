@@ -266,7 +266,7 @@ async def _run(held: Sequence[Recording], torture: _Torture, struck: Recording |
     noted: list[NotingTransport] = []
 
     def make_proxy(transport: Transport, routes: Routes) -> Proxy:
-        noted.append(NotingTransport(transport, struck))
+        noted.append(NotingTransport(transport, struck, held))
         return Proxy(noted[0], routes, websocket=False)
 
     answering = Answering(held, torture.rules, make_proxy=make_proxy)

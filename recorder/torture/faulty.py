@@ -19,7 +19,7 @@ from recorder.replay.matching import Matcher
 from recorder.replay.pace import Clock
 from recorder.replay.transport import ReplayTransport
 
-GAP_S = 0.3
+GAP_S = 1.0
 """Before a connection breaks. Some clients lose what they have not read by then: without a pause it would be chance how
 much that is, and so would be the verdict."""
 

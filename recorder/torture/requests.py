@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from recorder.model.events import Recording
 from recorder.proxy.http.messages import Request, Response, Transport
@@ -10,11 +11,16 @@ from recorder.replay.matching import Matcher, MatchRequest, request_of
 from recorder.replay.transport import MISS_HEADER, ReplayTransport, match_request
 from recorder.wire.dialects import by_path
 from recorder.wire.dialects.conversation import Conversation
+from recorder.wire.dialects.json_values import as_json
 
 REQUESTS_LIMIT = 1_000
 """Requests of a run that are looked at: a client that asks more often repeats itself."""
 
 _OF_THE_CLIENT = ("user", "tool")
+
+
+GoesOn = Literal["as recorded", "otherwise"]
+"""With the calls of tools that a recorded request has too, or with others: those of half a call."""
 
 
 class AskedRequest(NamedTuple):
@@ -23,15 +29,20 @@ class AskedRequest(NamedTuple):
     results: int = 0  # of tools
     is_missed: bool = False  # nothing recorded answers it
     is_again: bool = False  # it asks for the broken answer again: missed as well, if for one of another form
-    goes_on: bool = False  # it was missed, and has results of tools that ran, which the one that was struck had not
+    goes_on: GoesOn | None = None  # it was missed, and has results of tools that ran, which the struck one had not
 
 
 class _Content(NamedTuple):
     """What tells the requests of a turn from others; nothing of a format that nobody here knows."""
 
     said: int | None = None  # messages of the client
+    calls: frozenset[str] = frozenset()  # names and arguments
     results: int = 0
     refusals: int = 0  # of the results: those which say that a call failed, or could not be read
+
+    def says_no_more(self, other: _Content) -> bool:
+        """Return whether the client has said the same, whatever of the answer it repeats."""
+        return (self.said, self.results) == (other.said, other.results)
 
     @property
     def successes(self) -> int:
@@ -48,8 +59,9 @@ class NotingTransport:
     Claude Code asks for a document in place of a stream that broke off. That is noted, but nothing recorded answers.
     """
 
-    def __init__(self, inner: Transport, struck: Recording | None) -> None:
-        self._inner, self._struck = inner, struck
+    def __init__(self, inner: Transport, struck: Recording | None, held: Sequence[Recording] = ()) -> None:
+        """`held` are all recordings that answer."""
+        self._inner, self._struck, self._held = inner, struck, held
         self._replay = ReplayTransport(Matcher([]))
         self.requests: list[AskedRequest] = []
 
@@ -60,17 +72,21 @@ class NotingTransport:
         noted = AskedRequest(content.results, is_missed=MISS_HEADER in response.headers)
         if noted.is_missed and content.said is not None and self._struck is not None:
             struck = request_of(self._struck)
-            if asked.target == struck.target and content == _content(struck):
+            if asked.target == struck.target and content.says_no_more(_content(struck)):
                 noted = noted._replace(is_again=True)
                 if _wants_stream(asked) == _wants_stream(struck):
                     await response.stream.aclose()
                     response = await self._replay.replay(request, self._struck)
                     noted = noted._replace(is_missed=False)
             elif content.successes > _content(struck).successes:
-                noted = noted._replace(goes_on=True)
+                noted = noted._replace(goes_on=self._goes_on(content))
         if len(self.requests) < REQUESTS_LIMIT:
             self.requests.append(noted)
         return response
+
+    def _goes_on(self, content: _Content) -> GoesOn:
+        recorded = [_content(request_of(each)).calls for each in self._held]
+        return "as recorded" if any(content.calls <= calls for calls in recorded) else "otherwise"
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -81,9 +97,12 @@ def _content(asked: MatchRequest) -> _Content:
     if conversation is None:
         return _Content()
     said = [message for message in conversation.messages if message.role in _OF_THE_CLIENT]
+    calls: set[str] = set()
+    for message in conversation.messages:
+        calls.update(as_json([part.name, part.value]) for part in message.parts if part.kind == "call")
     results = list(conversation.results())
     refusals = [result for result in results if result.failed]
-    return _Content(len(said), len(results), len(refusals))
+    return _Content(len(said), frozenset(calls), len(results), len(refusals))
 
 
 def _wants_stream(asked: MatchRequest) -> bool:

@@ -65,8 +65,8 @@ def _verdict(fault: PlannedFault, run: CommandRun, clean: CommandRun, faulty_id:
         return "retried", "it asked again for an answer of another form: nothing recorded goes on from there"
     if why := _done_twice(run, clean, {struck_id, faulty_id}):
         return "did it twice", why
-    if any(each.goes_on for each in run.requests):
-        return "took it for success", "it went on with results that are not recorded"
+    if gone_on := _gone_on(fault, run):
+        return gone_on
     if run.code != 0:
         return "reported", f"exit code {run.code}: {_last_words(run)}"
     times = Counter(run.answered)
@@ -81,6 +81,18 @@ def _verdict(fault: PlannedFault, run: CommandRun, clean: CommandRun, faulty_id:
     if fault.form.startswith("repeat") or (asked_again and run.out.endswith(clean.out)):
         return "did it twice", f"it printed {_difference(run, clean)}"
     return "took it for success", f"it printed {_difference(run, clean)}"
+
+
+def _gone_on(fault: PlannedFault, run: CommandRun) -> tuple[Verdict, str] | None:
+    """Return the verdict on a run that went on with the answer, in a request that nothing recorded answers."""
+    how = {each.goes_on for each in run.requests}
+    if "otherwise" in how:
+        return "took it for success", "it went on with results that are not recorded"
+    if "as recorded" not in how:
+        return None
+    if fault.is_whole is False:
+        return "took it for success", "it went on with some of the recorded calls"
+    return "survived", "it went on with the recorded calls, in a request that is not recorded"
 
 
 def _done_twice(run: CommandRun, clean: CommandRun, struck: set[str]) -> str | None:

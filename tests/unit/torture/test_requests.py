@@ -11,7 +11,7 @@ from recorder.replay.matching import Matcher
 from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.rules import DEFAULT
 from recorder.replay.transport import ReplayTransport
-from recorder.torture.requests import AskedRequest, NotingTransport
+from recorder.torture.requests import AskedRequest, GoesOn, NotingTransport
 from tests.support.proxy import request_for
 from tests.support.recordings import ask, record
 from tests.unit.replay.matching.test_client_ids import END
@@ -31,7 +31,7 @@ STRUCK = msgspec.structs.replace(record(ask({"model": "m", "input": [USER]}), b"
     [
         ([USER], AskedRequest(), True),
         ([USER, THOUGHT], AskedRequest(is_again=True), True),
-        ([USER, CALL, RESULT], AskedRequest(results=1, is_missed=True, goes_on=True), False),
+        ([USER, CALL, RESULT], AskedRequest(results=1, is_missed=True, goes_on="otherwise"), False),
         ([USER, THOUGHT, USER], AskedRequest(is_missed=True), False),
     ],
 )
@@ -63,7 +63,18 @@ async def test_who_tells_the_model_that_a_call_failed_has_not_gone_on(is_error: 
     messages = [question, {"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
     url = "https://api.anthropic.com/v1/messages"
     await transport.handle_async_request(request_for("POST", url, json={"model": "m", "messages": messages}))
-    assert transport.requests == [AskedRequest(results=1, is_missed=True, goes_on=not is_error)]
+    goes_on: GoesOn | None = None if is_error else "otherwise"
+    assert transport.requests == [AskedRequest(results=1, is_missed=True, goes_on=goes_on)]
+
+
+@pytest.mark.parametrize(("arguments", "goes_on"), [("{}", "as recorded"), ('{"half', "otherwise")])
+async def test_who_goes_on_does_so_with_the_recorded_calls_or_with_others(arguments: str, goes_on: GoesOn) -> None:
+    next_one = record(ask({"model": "m", "input": [USER, CALL, RESULT]}), b"data: {}\n\n")
+    inner = ReplayTransport(Matcher([STRUCK, next_one], Rules(DEFAULT, "noise")), speed=None)
+    transport = NotingTransport(inner, STRUCK, [STRUCK, next_one])
+    items = [USER, THOUGHT, {**CALL, "arguments": arguments}, RESULT]
+    await transport.handle_async_request(request_for("POST", URL, json={"model": "m", "input": items}))
+    assert transport.requests == [AskedRequest(results=1, is_missed=True, goes_on=goes_on)]
 
 
 async def test_nothing_is_concluded_from_a_request_of_an_unknown_format() -> None:

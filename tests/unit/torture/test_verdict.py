@@ -15,7 +15,8 @@ FIRST, SECOND = AskedRequest(), AskedRequest(results=1)
 CLEAN = CommandRun(0, b"42\n", b"", [FIRST, SECOND], ["struck", "next"])
 ANSWERED = ("faulty", "next")
 AGAIN = ("faulty", "struck", "next")
-GOES_ON = AskedRequest(results=1, is_missed=True, goes_on=True)
+GOES_ON = AskedRequest(results=1, is_missed=True, goes_on="otherwise")
+AS_RECORDED = AskedRequest(results=1, is_missed=True, goes_on="as recorded")
 MISSED = AskedRequest(is_missed=True)
 ASKED_AGAIN = AskedRequest(is_again=True)
 ASKED_FOR_DOCUMENT = AskedRequest(is_again=True, is_missed=True)
@@ -37,6 +38,9 @@ def run(
         ("took it for success", "end@1", None, run(out=b"4\n")),
         ("took it for success", "end@1", False, run(("faulty",), b"\n", 0, GOES_ON)),
         ("took it for success", "end@1", False, run(("faulty",), b"\n", 1, GOES_ON)),
+        ("took it for success", "end@1", False, run(("faulty",), b"\n", 1, AS_RECORDED)),
+        ("survived", "repeat@1", True, run(("faulty",), b"\n", 1, AS_RECORDED)),
+        ("survived", "end@1", None, run(("faulty",), b"\n", 1, AS_RECORDED)),
         ("retried", "cut@1", False, run(AGAIN)),
         ("retried", "cut@1", False, run(("faulty",), b"42\n", 0, ASKED_AGAIN)),
         ("retried", "end@1", False, run(("faulty",), b"", 1, ASKED_FOR_DOCUMENT, GOES_ON)),
