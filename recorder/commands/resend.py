@@ -21,7 +21,7 @@ from recorder.commands.ops.recover import recover_left
 from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.recording import departures
 from recorder.commands.serving.resend_report import Control, Resent, Shares, compared, document, lines
-from recorder.commands.serving.resending import DRAIN_S, Budget, Prices, Sending, asked_model, send
+from recorder.commands.serving.resending import DRAIN_S, Budget, Sending, asked_model, prices_of, send
 from recorder.commands.terminal.behind import wait_for
 from recorder.commands.terminal.keys import key_of
 from recorder.commands.terminal.options import database_option, flag, format_option
@@ -31,11 +31,10 @@ from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.session_names import new_name
 from recorder.diff import Terms
 from recorder.diff.drift import shares
-from recorder.errors import NotFoundError, RecorderError, UsageError
+from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import LATEST, Recording
 from recorder.model.fork import ResentFrom, resend_labels, resent_from
 from recorder.model.text import counted, safe_text
-from recorder.prices.table import list_price, valid_prices
 from recorder.proxy.http import server
 from recorder.proxy.http.network import Network
 from recorder.proxy.routing import Routes, Upstream, parse_upstream
@@ -128,7 +127,7 @@ def command(
             recover_left(url)
         requests = _requests(parent, model, upstreams)
         wanted = missing(requests, times, server.run(_there(url, name, labels)))
-        prices = server.run(_prices(url, wanted, model))
+        prices = server.run(prices_of(url, [each.recorded for each in wanted], model))
         budget = Budget(None if limit is None else Decimal(str(limit)), prices, model)
         resent = Resent(name, labels, len(wanted), _estimate(wanted, budget), dry_run)
         for line in (*_announcement(resent, wanted, budget), *departures(upstreams, network)):
@@ -250,22 +249,6 @@ async def _there(url: URL, name: str, labels: ResentFrom, *, keeps_events: bool 
             "another --session."
         )
     return found.recordings
-
-
-async def _prices(url: URL, wanted: Iterable[Resend], model: str | None) -> Prices:
-    """Return the prices of the log (`recorder prices update`) of what would be asked."""
-    found = {}
-    asked = {(each.upstream, model or asked_model(each.recorded)) for each in wanted}
-    try:
-        log = await open_log(url)
-    except RecorderError:  # there is none yet: the recording is a file
-        return {}
-    async with log:
-        for upstream, name in asked:
-            price = list_price(await valid_prices(log, time.time_ns(), name), upstream) if name else None
-            if price is not None:
-                found[upstream, name] = price
-    return found
 
 
 def _estimate(wanted: Iterable[Resend], budget: Budget) -> Decimal | None:

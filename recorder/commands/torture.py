@@ -29,6 +29,7 @@ from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.table import Column, write_table
+from recorder.commands.terminal.with_words import WithWords
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.files import save
 from recorder.model.events import LATEST, Recording, Session
@@ -59,19 +60,6 @@ _COLUMNS = (
 )
 
 
-class _WithCommand(click.Command):
-    """A command whose words after `--` are those of another one."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        place = args.index("--") if "--" in args else len(args)
-        rest = super().parse_args(ctx, args[:place])
-        ctx.params["words"] = tuple(args[place + 1 :])
-        return rest
-
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "-- CMD [ARG]..."]
-
-
 class _Torture(NamedTuple):
     """All that the runs of a command share."""
 
@@ -82,7 +70,7 @@ class _Torture(NamedTuple):
     descriptors: int
 
 
-@click.command(cls=_WithCommand)
+@click.command(cls=WithWords, words_metavar="-- CMD [ARG]...")
 @click.argument("ref", metavar="[SESSION|FILE]", required=False, default=LATEST, shell_complete=session_names)
 @speed_option("A factor on the original speed of what is not a fault, or max.", default="max")
 @click.option(

@@ -34,6 +34,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "diff": "Compare two recordings: request, answer, tools, usage, timing, events.",
         "lint": "Check streams against their protocol: what is wrong, and which client it breaks.",
         "probe": "Prove that a gateway speaks an API: a table of what passed, and which client a fault breaks.",
+        "bisect": "Find the recorded answer that makes a check fail: what comes after it is asked for again.",
         "resend": "Ask again: send the requests of a recording once more, and record the answers.",
     },
     "Tests": {

@@ -75,21 +75,37 @@ async def captured(
     """Run a command without a terminal, and end it and all that it started after so many seconds."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         streams = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err}
-        process = _started(command, environment, start_new_session=True, **streams)
-        if process is None:
-            return Captured(NOT_EXECUTABLE, b"", b"")
-        lower_limit(process.pid, descriptors)
-        code: int | None = None
-        try:
-            code = await asyncio.to_thread(process.wait, seconds)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:  # also where the whole is interrupted
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        code = await apart(command, environment, seconds=seconds, descriptors=descriptors, **streams)
         printed = [os.pread(each.fileno(), CAPTURED_BYTES, 0) for each in (out, err)]
-    return Captured(code if code is None or code >= 0 else KILLED - code, *printed)
+    return Captured(code, *printed)
+
+
+async def apart(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    descriptors: int,
+    seconds: float | None = None,
+    **streams: Any,
+) -> int | None:
+    """Run a command without a terminal, then end all that it started; return its exit code, as a shell gives it.
+
+    None if it did not end within `seconds`. `streams` are those of `subprocess.Popen`.
+    """
+    process = _started(command, environment, start_new_session=True, **streams)
+    if process is None:
+        return NOT_EXECUTABLE
+    lower_limit(process.pid, descriptors)
+    code: int | None = None
+    try:
+        code = await asyncio.to_thread(process.wait, seconds)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:  # also where the whole is interrupted
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return code if code is None or code >= 0 else KILLED - code
 
 
 def _started(command: Sequence[str], environment: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes] | None:

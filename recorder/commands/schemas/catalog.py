@@ -61,6 +61,7 @@ FORMS: Mapping[str, Written] = {
     "lint": Written("lint --json", "The findings.", list[judgements.Judgement]),
     "lint-list": Written("lint --list --json", "The rules.", list[judgements.Rule]),
     "probe": Written("probe --json", "The cases of a probe, each streamed and plain.", list[judgements.ProbedCase]),
+    "bisect": Written("bisect --json", "The recorded answer that makes a check fail: one object.", judgements.Bisected),
     "torture": Written("torture --json", "The faults, each with its verdict.", list[judgements.JudgedFault]),
     "resend": Written(
         "resend --json", "What was sent again, and how the answers differ: one object.", judgements.ResentRequests

@@ -10,6 +10,7 @@ from recorder.diff.report import Pair, Which
 from recorder.lint.rule import Severity
 from recorder.probe.cases import Mode
 from recorder.probe.judge import State as ProbeState
+from recorder.replay.bisect import BisectVerdict
 from recorder.torture.verdict import Verdict
 
 
@@ -188,6 +189,50 @@ class JudgedFault(Form):
     "Number of its requests."
     cassette: str | None
     "The cassette that shows it; null without `--cassettes`."
+
+
+class BisectRun(Form):
+    """A run of a bisect."""
+
+    until: int
+    "The last turn that it could answer from the recording; 0 if all were live."
+    replayed: int
+    "Number of turns that were answered from the recording."
+    live: int
+    "Number of turns that were asked live."
+    check: Literal["passes", "fails"]
+    "What the check said."
+    exit_code: int
+    "Exit code of the check."
+    session: str
+    "Name of the session that has the run."
+    cost_usd: str
+    "What the live turns cost in USD, as decimal text, as far as it is known."
+    cost_partial: bool
+    "True if the cost of a live turn is not known."
+
+
+class Bisected(Form):
+    """The recorded answer that makes a check fail."""
+
+    session: str
+    "Name of the recording."
+    turns: int
+    "Number of its turns."
+    verdict: BisectVerdict
+    "The verdict."
+    why: str
+    "Why it is undecided; empty otherwise."
+    turn: int | None
+    "Number of the turn; null if there is none."
+    exchange: int | None
+    "Number of its exchange."
+    question: str | None
+    "The beginning of what is said last in its request."
+    answer: str | None
+    "The beginning of its recorded answer."
+    runs: list[BisectRun]
+    "The runs, in order."
 
 
 class ListedColumn(Form):

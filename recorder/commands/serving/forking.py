@@ -85,6 +85,12 @@ class Fork:
             return any(is_turn_of(connection_id, exchange) for connection_id in self._live_ids)
         return exchange.exchange_id in self._live_ids
 
+    def replayed(self) -> list[int]:
+        """Return the numbers of the turns that were answered from the recording."""
+        unused = {each.exchange.exchange_id for each in self.followed.unused()}
+        numbered = enumerate(self._turns, 1)
+        return [number for number, each in numbered if each.exchange.exchange_id not in unused]
+
     def extent(self) -> str:
         """Return a line on what can be answered from the recording, and which exchange the last turn is."""
         if not self._turns:

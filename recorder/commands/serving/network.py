@@ -18,7 +18,7 @@ from recorder.errors import UsageError
 from recorder.proxy.http.network import Exemption, Network, UpstreamProxy, exemptions_of, proxies_of, proxy_of
 
 ENVIRONMENT = "env"
-CONNECTING = ("serve", "run", "mock", "probe", "resend")
+CONNECTING = ("serve", "run", "mock", "probe", "resend", "bisect")
 """The commands with these settings."""
 
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")

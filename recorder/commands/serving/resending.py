@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from recorder.commands.terminal.output import dollars, echo
 from recorder.errors import NotFoundError, RecorderError
 from recorder.model.events import Recording
 from recorder.model.text import safe_text
-from recorder.prices.table import ListPrice
+from recorder.prices.table import ListPrice, list_price, valid_prices
 from recorder.proxy.http.network import Network
 from recorder.proxy.recording import RecordingTransport
 from recorder.proxy.routing import Upstream
@@ -111,6 +111,22 @@ def asked_model(recording: Recording) -> str | None:
     """Return the model that a recorded request names."""
     model: str | None = projected(recording.exchange, recording.events)["exchanges"][0].request_model
     return model
+
+
+async def prices_of(url: URL, recorded: Iterable[Recording], model: str | None) -> Prices:
+    """Return the prices of the log (`recorder prices update`) of what would be asked again."""
+    found = {}
+    asked = {(each.request.upstream, model or asked_model(each)) for each in recorded}
+    try:
+        log = await open_log(url)
+    except RecorderError:  # there is none yet: the recording is a file
+        return {}
+    async with log:
+        for upstream, name in asked:
+            price = list_price(await valid_prices(log, time.time_ns(), name), upstream) if name else None
+            if price is not None:
+                found[upstream, name] = price
+    return found
 
 
 async def send(url: URL, sending: Sending, network: Network) -> None:

@@ -39,6 +39,7 @@ ALLOWED: Mapping[str, Set[str]] = {
     "lint": {"profile", "list", "ignore", "fail-on"},
     "probe": {"only", "timeout", "dry-run", "ignore", "fail-on"},
     "torture": {"speed", "timeout", "jobs"},
+    "bisect": {"dry-run", "speed"},
     "resend": {"dry-run"},
     "usage": {"by", "cost", "since", "until"},
     "import": {"dialect"},

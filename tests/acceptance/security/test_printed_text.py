@@ -58,6 +58,12 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
         ["BROKEN", "--", sys.executable],
         ["FILE", "--", sys.executable, "-c", f"raise SystemExit({HOSTILE!r})"],
     ],
+    "bisect": [
+        ["latest", "--check", "true", "--model", HOSTILE, "--dry-run"],
+        [HOSTILE, "--check", "true", "--", "true"],
+        ["FILE", "--check", HOSTILE, "--", sys.executable, "-c", "print('nothing is asked')"],
+        ["BROKEN", "--check", "true", "--", HOSTILE],
+    ],
     "resend": [
         ["latest", "--to", "http://127.0.0.1:1", "--dry-run", "--model", HOSTILE],
         ["latest", "--to", HOSTILE],

@@ -128,7 +128,7 @@ def test_doctor_says_how_upstreams_are_reached_without_the_password(
     assert [line.message.split(": upstreams are reached ") for line in lines()] == [
         ["`recorder serve`", "by the proxy proxy:3128 (with user and password)."],
         ["`recorder run`", "by the proxy other:3128 (with user and password) for https."],
-        ["`recorder mock, probe, resend`", "directly."],
+        ["`recorder mock, probe, resend, bisect`", "directly."],
     ]
     assert {(line.state, line.check) for line in lines()} == {("ok", "network")}
 
@@ -136,7 +136,7 @@ def test_doctor_says_how_upstreams_are_reached_without_the_password(
 def test_doctor_names_variables_that_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@other:3128")
     assert [line.message for line in lines()] == [
-        "`recorder serve, run, mock, probe, resend`: upstreams are reached directly.",
+        "`recorder serve, run, mock, probe, resend, bisect`: upstreams are reached directly.",
         'HTTPS_PROXY is not looked at: the setting `upstream-proxy = "env"` uses it.',
     ]
 
@@ -148,6 +148,6 @@ def test_doctor_finds_what_would_end_a_command(here: Path, monkeypatch: pytest.M
     found = lines()
     assert [(line.state, line.message.split(":")[0]) for line in found] == [
         *(("bad", f"`recorder {verb}`") for verb in ("serve", "run", "mock")),
-        ("ok", "`recorder probe, resend`"),
+        ("ok", "`recorder probe, resend, bisect`"),
     ]
     assert PASSWORD not in str(found)

@@ -188,7 +188,7 @@ def test_a_line_of_tail_is_as_its_schema_says(demo_db: Path) -> None:
 
 def test_every_schema_is_tried() -> None:
     tried = {name_of(line.split()) for line in WRITTEN.splitlines()}
-    elsewhere = {"torture", "resend"}  # tests/acceptance/commands
+    elsewhere = {"torture", "resend", "bisect"}  # tests/acceptance/commands
     assert tried | {"export", "probe", "tail"} | elsewhere == schemas().keys()
 
 

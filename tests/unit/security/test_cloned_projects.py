@@ -44,6 +44,8 @@ SET = [
     ("probe http://127.0.0.1:1 --api openai-chat", 'junit = "../x.xml"'),
     ("torture -- true", 'cassettes = "../x"'),
     ("torture -- true", 'junit = "../x.xml"'),
+    ("bisect latest -- true", 'check = "touch ../x"'),
+    ("bisect latest --check true -- true", 'upstream = "openai=http://127.0.0.1:1"'),
     ("export --to http://127.0.0.1:1", 'header = "x=y"'),
     ("export", 'to = "http://a.test"'),
     ("prices update", 'file = "x.toml"'),
