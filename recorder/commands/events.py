@@ -12,8 +12,7 @@ import click
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import flag, format_option, log_options
 from recorder.commands.terminal.output import JsonRows, write_bytes
-from recorder.commands.terminal.recordings import Selected, selected
-from recorder.commands.terminal.selection import exchange_option, select
+from recorder.commands.terminal.recordings import Selected, exchange_option, select, selected
 from recorder.commands.terminal.table import SIZED_ROWS, Column, Number, Table
 from recorder.errors import UsageError
 from recorder.model.events import BODY_KINDS, Event, Exchange

@@ -14,8 +14,7 @@ from recorder.commands import replay
 from recorder.commands.formats.exchanges import ExportSource
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import flag, json_options, log_options
-from recorder.commands.terminal.recordings import selected
-from recorder.commands.terminal.selection import exchange_option
+from recorder.commands.terminal.recordings import exchange_option, selected
 from recorder.commands.terminal.times import INSTANT
 from recorder.errors import UsageError
 from recorder.model.events import LATEST

@@ -10,8 +10,7 @@ import msgspec
 from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.options import Decorator, Parsed, flag, log_options
 from recorder.commands.terminal.output import echo, write_bytes, write_json, write_line
-from recorder.commands.terminal.recordings import selected
-from recorder.commands.terminal.selection import exchange_option
+from recorder.commands.terminal.recordings import exchange_option, selected
 from recorder.errors import NotFoundError, RecorderError
 from recorder.model.events import BODY_KINDS, LEFT_OUT, WHOLE, BrokenOff, Event, Exchange, payload_of
 from recorder.model.facts import Fact, Field, ItemKey, ItemStarted, ResponseItems, TextAdded

@@ -35,7 +35,7 @@ from recorder.commands.terminal.rules import match_rules
 from recorder.commands.terminal.session_names import new_name
 from recorder.errors import UsageError
 from recorder.model.events import Recording
-from recorder.model.text import counted, safe_text
+from recorder.model.text import counted, enumerated, safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server
 from recorder.proxy.http.network import Network
@@ -269,8 +269,7 @@ def _went_past(outside: Refused, past: Sequence[str]) -> Iterator[str]:
             "elsewhere (`recorder env CLIENT`); --allow-network lets it through."
         )
     if others := [host for host in outside.hosts if host not in past]:
-        more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
-        yield f"Also refused in this replay: {', '.join(others[:LISTED])}{more}."
+        yield f"Also refused in this replay: {enumerated(others, LISTED)}."
 
 
 def _refusals(proxy: Proxy) -> Iterator[str]:

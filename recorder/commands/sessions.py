@@ -15,7 +15,7 @@ import msgspec
 from recorder.commands.terminal.options import flag, format_option, log_options, nothing_yet, open_current
 from recorder.commands.terminal.output import dollars, echo, seconds, write_csv, write_json
 from recorder.commands.terminal.table import Column, Number, short_ids, write_table
-from recorder.commands.terminal.times import between, check_order
+from recorder.commands.terminal.times import Period, between
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import Status
 from recorder.store.queries.session_list import OPEN, UNKNOWN, SessionFilter, SessionRow, list_sessions
@@ -88,8 +88,7 @@ def command(
     model: str | None,
     client: str | None,
     status: str | None,
-    since: int | None,
-    until: int | None,
+    period: Period,
     query: str | None,
     probes: bool,
     columns: str | None,
@@ -107,9 +106,8 @@ def command(
     recorder sessions --model gpt-5 --since 7d --status failed
     recorder sessions -q 'weather paris'
     """
-    check_order(since, until)
     chosen = _chosen(columns, is_table=format == "table")
-    wanted = SessionFilter(model, client, status, since, until, query, probes)
+    wanted = SessionFilter(model, client, status, *period, query, probes)
     rows, missing = [], None
     try:
         rows = asyncio.run(_rows(db, limit, wanted))

@@ -21,8 +21,7 @@ from recorder.commands.terminal.completion import session_names
 from recorder.commands.terminal.conversation import as_written, conversation, wrapped_lines
 from recorder.commands.terminal.options import flag, format_option, log_options
 from recorder.commands.terminal.output import FOUND, echo, seconds, terminal_width, write_document, write_line
-from recorder.commands.terminal.recordings import selected
-from recorder.commands.terminal.selection import say_if_stale, select
+from recorder.commands.terminal.recordings import say_if_stale, select, selected
 from recorder.commands.terminal.table import LEAST_ID, cut
 from recorder.commands.terminal.times import MOMENT, At
 from recorder.errors import NotFoundError, RecorderError, UsageError

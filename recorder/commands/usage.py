@@ -15,9 +15,9 @@ from recorder.archive.opening import open_log
 from recorder.commands.terminal.options import current_url, flag, format_option, log_options
 from recorder.commands.terminal.output import echo, write_csv, write_json
 from recorder.commands.terminal.table import Column, Number, short_ids, write_table
-from recorder.commands.terminal.times import between, check_order
+from recorder.commands.terminal.times import Period, between
 from recorder.errors import NotFoundError
-from recorder.model.text import counted, safe_text
+from recorder.model.text import counted, enumerated, safe_text
 from recorder.program import load
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.usage import (
@@ -81,8 +81,7 @@ def command(
     db: str | None,
     by: tuple[By, ...],
     cost: bool,
-    since: int | None,
-    until: int | None,
+    period: Period,
     format: str,
 ) -> None:
     """Sum the tokens of the exchanges that have ended: by model, since models count tokens differently.
@@ -101,9 +100,8 @@ def command(
     recorder usage --cost --by month
     recorder usage --by tool --csv > tools.csv
     """
-    check_order(since, until)
     by = tuple(dict.fromkeys(by))
-    tallies, costs, is_stale = asyncio.run(_tallies(db, by, since, until, cost))
+    tallies, costs, is_stale = asyncio.run(_tallies(db, by, period, cost))
     rows = [{**tally.row(by), **(costs.row(tally.key) if costs else {})} for tally in tallies]
     if is_stale and tallies:
         echo(STALE)
@@ -114,7 +112,7 @@ def command(
     elif tallies:
         _write(by, tallies, rows, costs)
     if not tallies:
-        raise NotFoundError(STALE if is_stale else _nothing(since, until))
+        raise NotFoundError(STALE if is_stale else _nothing(period))
     if costs:
         _report(costs)
 
@@ -135,10 +133,10 @@ class _Costs(NamedTuple):
 
 
 async def _tallies(
-    db: str | None, by: Sequence[By], since: int | None, until: int | None, cost: bool
+    db: str | None, by: Sequence[By], period: Period, cost: bool
 ) -> tuple[list[Tally], _Costs | None, bool]:
     """Return the sums, their costs if they are wanted, and whether they miss a part of the log."""
-    url, summed = current_url(db), Summed(since, until)
+    url, summed = current_url(db), Summed(*period)
     async with await open_log(url) as log:
         costs = _Costs(*await usage_costs(log, by, summed)) if cost else None
         is_new = costs is not None and costs.are_unknown() and await _priced_new(log)
@@ -175,17 +173,17 @@ def _report(costs: _Costs) -> None:
             if each.reason == reason:
                 models[f"{each.provider} {each.model or 'without a model'}"] += each.exchanges
         if models:
-            listed = ", ".join(safe_text(name) for name, _ in models.most_common(MODELS_SHOWN))
-            more = f" and {len(models) - MODELS_SHOWN:,} more" if len(models) > MODELS_SHOWN else ""
-            echo(f"{counted(models.total(), 'exchange')} without a cost ({what}): {listed}{more}.")
+            names = [safe_text(name) for name, _ in models.most_common()]
+            listed = enumerated(names, MODELS_SHOWN)
+            echo(f"{counted(models.total(), 'exchange')} without a cost ({what}): {listed}.")
     if costs.are_unknown():
         echo("`recorder prices update` takes prices from the package genai-prices and from your prices.toml.")
     if partial := costs.total().partial:
         echo(f"{counted(partial, 'exchange')} broke off: what is counted may be too little.")
 
 
-def _nothing(since: int | None, until: int | None) -> str:
-    when = "yet" if since is None and until is None else "in that time"
+def _nothing(period: Period) -> str:
+    when = "yet" if period == Period() else "in that time"
     return f"No exchange that asks a model for something has ended {when}."
 
 

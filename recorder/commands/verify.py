@@ -19,7 +19,6 @@ from recorder.archive.place import database_name
 from recorder.archive.registry import archives_of
 from recorder.archive.verify import open_verifier
 from recorder.cassettes import refused
-from recorder.commands.ops.findings import bad_line
 from recorder.commands.ops.last_verify import LastVerify, keep
 from recorder.commands.ops.writers import writer_at
 from recorder.commands.terminal.completion import session_names
@@ -292,7 +291,7 @@ def _write_lines(run: _VerifyRun) -> None:
 def _lines(verified: SessionReport) -> Iterator[str]:
     place = verified.session_id
     for found in verified.findings:
-        yield bad_line(place, found)
+        yield found.line(place)
     for exchange_id in verified.open:
         yield f"open    {place}/{exchange_id}: it is being recorded"
     for gap in verified.gaps:

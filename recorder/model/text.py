@@ -68,6 +68,12 @@ def limited(lines: Sequence[str], limit: int, others: str = "more") -> list[str]
     return [*lines[:limit], *([f"  and {len(lines) - limit} {others}"] if len(lines) > limit else [])]
 
 
+def enumerated(names: Sequence[str], limit: int) -> str:
+    """Return so many names in a sentence, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return f"{', '.join(names[:limit])}{more}"
+
+
 def span_text(span_ns: int) -> str:
     """Return a duration for a person: `42 s`, `5 min`, `3 h`, `12 d`."""
     for unit, size_ns, least in (("s", 10**9, 120), ("min", 60 * 10**9, 120), ("h", 3600 * 10**9, 48)):

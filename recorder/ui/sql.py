@@ -37,7 +37,7 @@ from recorder.projections.views.parts import Either, written
 from recorder.store.engine import address_of
 from recorder.store.location import default_url
 from recorder.store.queries.costs import has_prices
-from recorder.store.queries.query import STOPPED, Query, QueryResult, Value, value_of
+from recorder.store.queries.query import STOPPED, Query, QueryResult, Value, values_of
 from recorder.store.queries.query_process import OWN_ENGINE, open_query
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import list_sessions
@@ -169,11 +169,7 @@ def checked_question(body: Any) -> tuple[str, dict[str, Value]]:
     is_fit = isinstance(params, dict) and all(isinstance(value, int | float | str | None) for value in params.values())
     if not is_fit:
         raise UsageError("params is an object of names with a number, a text or null each.")
-    values: dict[str, Value] = dict(params)
-    for name, value in params.items():
-        if isinstance(value, str):
-            values[name] = value_of(value)
-    return body["sql"], values
+    return body["sql"], values_of(params)
 
 
 # -- the panels of the home page

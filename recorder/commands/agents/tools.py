@@ -34,7 +34,7 @@ from recorder.commands.agents.arguments import (
 from recorder.commands.terminal.behind import caught_up, sentence
 from recorder.commands.terminal.options import ALL_BEHIND, Parsed, T
 from recorder.commands.terminal.rules import match_rules
-from recorder.commands.terminal.times import INSTANT, MOMENT, check_order
+from recorder.commands.terminal.times import INSTANT, MOMENT, period_of
 from recorder.diff import Terms, diff
 from recorder.diff.report import document as diff_document
 from recorder.errors import NotFoundError, RecorderError, UsageError
@@ -47,7 +47,7 @@ from recorder.projections.views.contract import VIEWS
 from recorder.recordings.loader import find_session
 from recorder.recordings.requests import load_requests, request_head, request_json
 from recorder.recordings.selection import Numbered, select_exchanges
-from recorder.store.queries.query import STOPPED, Query, value_of
+from recorder.store.queries.query import STOPPED, Query, values_of
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_document import document, exchange_document
 from recorder.store.queries.session_list import ListPlace, SessionFilter, session_page
@@ -111,10 +111,9 @@ class Tool(NamedTuple):
 
 async def sessions(call: AgentCall, given: SessionsArguments) -> Answer:
     """Return the sessions that match, the last used first."""
-    since, until = _parsed(INSTANT, given.since), _parsed(INSTANT, given.until)
-    check_order(since, until)
+    period = period_of(_parsed(INSTANT, given.since), _parsed(INSTANT, given.until))
     wanted = SessionFilter(
-        given.model or None, given.client or None, given.status or None, since, until, given.query or None, given.probes
+        given.model or None, given.client or None, given.status or None, *period, given.query or None, given.probes
     )
     page = Page(call.limit_chars, MAX_NAME)
     async with await call.open_log(page) as log:
@@ -238,11 +237,7 @@ async def query(call: AgentCall, given: QueryArguments) -> Answer:
         call.started(opened)
         if opened.is_stale():
             page.remark(STALE)
-        values = dict(given.params or {})
-        for name, value in values.items():
-            if isinstance(value, str):
-                values[name] = value_of(value)
-        result = opened.ask(given.sql, values, QUERY_S)
+        result = opened.ask(given.sql, values_of(given.params or {}), QUERY_S)
         for row in result.rows:
             is_late = time.monotonic() > until_s
             if (

@@ -20,7 +20,7 @@ from recorder.archive.opening import open_log
 from recorder.archive.place import database_name
 from recorder.commands.terminal.options import current_url
 from recorder.commands.terminal.output import echo, write_json
-from recorder.commands.terminal.selection import say_if_stale
+from recorder.commands.terminal.recordings import say_if_stale
 from recorder.errors import UsageError
 from recorder.exports.otlp.collector import (
     ATTEMPTS,

@@ -7,7 +7,7 @@ from typing import Any
 
 from recorder.commands.formats.exchanges import ExportSource
 from recorder.commands.terminal.output import echo, write_bytes
-from recorder.commands.terminal.selection import say_if_stale
+from recorder.commands.terminal.recordings import say_if_stale
 from recorder.errors import NotFoundError
 from recorder.exports.otlp.source import ExportReader, load_content
 from recorder.exports.otlp.spans import Measurements, spans_of

@@ -12,8 +12,7 @@ from recorder.archive.opening import open_log
 from recorder.commands.terminal.options import current_url
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
-from recorder.commands.terminal.recordings import located
-from recorder.commands.terminal.selection import say_if_stale
+from recorder.commands.terminal.recordings import located, say_if_stale
 from recorder.exports.parquet.export import Selection, export
 from recorder.model.text import counted
 from recorder.store.queries.session_named import session_named

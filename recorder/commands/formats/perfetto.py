@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from recorder.commands.formats.exchanges import ExportSource
 from recorder.commands.terminal.output import write_bytes
-from recorder.commands.terminal.selection import say_if_stale
+from recorder.commands.terminal.recordings import say_if_stale
 from recorder.ui.lanes import timeline
 from recorder.ui.perfetto import trace
 

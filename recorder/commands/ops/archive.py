@@ -16,7 +16,6 @@ from recorder.archive.archiver import Archiver, MonthReport, Recorders, Step, by
 from recorder.archive.opening import open_alone
 from recorder.archive.place import chosen_url, database_name, database_url, is_archive, require_log
 from recorder.archive.registry import archives_of, register, unregister
-from recorder.commands.ops.findings import bad_line
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
@@ -192,7 +191,7 @@ def _write_lines(reports: Sequence[MonthReport]) -> None:
     for report in reports:
         for session_id, findings in report.findings.items():
             for finding in findings:
-                write_line(safe_text(bad_line(session_id, finding)))
+                write_line(safe_text(finding.line(session_id)))
 
 
 def _sum_up(reports: Sequence[MonthReport], archive: URL, dry_run: bool) -> None:

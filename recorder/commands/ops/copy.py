@@ -13,11 +13,10 @@ from sqlalchemy import URL
 
 from recorder.archive.place import database_name, database_url, is_archive
 from recorder.commands.ops.backup import say_waiting
-from recorder.commands.ops.findings import bad_line
 from recorder.commands.terminal.options import format_option
 from recorder.commands.terminal.output import FOUND, echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
-from recorder.commands.terminal.selection import say_if_stale
+from recorder.commands.terminal.recordings import say_if_stale
 from recorder.errors import RecorderError, StoreBusyError, UsageError
 from recorder.model.text import counted, safe_text
 from recorder.store.location import is_same_database
@@ -95,7 +94,7 @@ async def _copy(
 def _lines(copied: CopyReport) -> Iterator[str]:
     place = copied.session_id
     for finding in copied.findings:
-        yield bad_line(place, finding)
+        yield finding.line(place)
     for exchange_id in copied.open:
         yield f"open    {place}/{exchange_id}: it has not ended"
     if copied.purged:

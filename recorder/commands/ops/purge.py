@@ -26,7 +26,7 @@ from recorder.commands.ops.writers import writer_at
 from recorder.commands.terminal.options import Parsed, database_option, format_option
 from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.progress import Update, progress_bar
-from recorder.commands.terminal.selection import select
+from recorder.commands.terminal.recordings import select
 from recorder.commands.terminal.table import Column, short_ids, write_table
 from recorder.commands.terminal.times import INSTANT
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError

@@ -17,7 +17,7 @@ from recorder.commands.terminal.times import SPAN
 from recorder.errors import UsageError
 from recorder.ingest.ingester import recover
 from recorder.ingest.recovery import Unfinished, end_silent, has_journal, unfinished
-from recorder.model.text import counted, safe_text, span_text
+from recorder.model.text import counted, enumerated, safe_text, span_text
 from recorder.store.engine import address_of
 from recorder.store.location import journal_root
 from recorder.store.write.writer import Store
@@ -87,9 +87,8 @@ def _others(store: Store, url: URL, after_ns: int) -> list[str]:
 def of_recorders(found: Sequence[Unfinished]) -> str:
     """Return the numbers of open exchanges and recorders, with their machines."""
     hosts = sorted({each.host or "a machine unknown" for each in found})
-    named = ", ".join(hosts[:NAMED]) + (f" and {len(hosts) - NAMED} more" if len(hosts) > NAMED else "")
     exchanges = counted(sum(each.exchanges for each in found), "exchange")
-    return safe_text(f"{exchanges} of {counted(len(found), 'recorder')} elsewhere ({named})")
+    return safe_text(f"{exchanges} of {counted(len(found), 'recorder')} elsewhere ({enumerated(hosts, NAMED)})")
 
 
 def _wait(seconds: float) -> bool:

@@ -6,19 +6,17 @@ upstream.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager
 
 import click
 import msgspec
 
 from recorder.commands.serving.health_snapshot import CONTENT_TYPE, HealthSnapshot, exposition, reasons
-from recorder.commands.serving.listening import HOST, refuse
+from recorder.commands.serving.listening import refuse, served
 from recorder.commands.serving.meter import Meter
-from recorder.errors import RecorderError
 from recorder.proxy.admission import ANY_HOST, Refusal, refusal
 from recorder.proxy.app import path_of
-from recorder.proxy.http import server
 from recorder.proxy.http.server_exchange import ServerExchange
 
 METRICS, HEALTH = "/metrics", "/healthz"
@@ -62,18 +60,9 @@ class Admin:
         return refused
 
 
-@contextlib.asynccontextmanager
-async def administered(meter: Meter, port: int, hosts: Collection[str]) -> AsyncIterator[str]:
+def administered(meter: Meter, port: int, hosts: Collection[str]) -> AbstractAsyncContextManager[str]:
     """Serve the admin port during the block; give its URL. Raise `RecorderError` if the port is taken.
 
     It is on loopback wherever the proxy listens: who sees its pages knows who talks to whom, and how much.
     """
-    front = server.Server(Admin(meter.health, hosts), HOST, port, on_drain=lambda: None)
-    try:
-        await front.start()
-    except RecorderError as error:
-        raise RecorderError(str(error).replace("--port", "--admin-port")) from None
-    try:
-        yield f"http://{HOST}:{front.port}"
-    finally:
-        await front.stop(grace_s=0)
+    return served(Admin(meter.health, hosts), port, "--admin-port", on_drain=lambda: None)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from recorder.model.events import Recording
-from recorder.model.text import safe_text
+from recorder.model.text import enumerated, safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.routing import Routes, Upstream, recorded_upstreams
@@ -102,8 +102,7 @@ def resembled(seen: Sequence[Seen]) -> Iterator[str]:
         places: list[str] = []
         for each in answered:
             places += [place for place in each.differing if place not in places]
-        more = f" and {len(places) - PLACES} more" if len(places) > PLACES else ""
-        yield safe_text(f"{which} from the recording: {', '.join(places[:PLACES])}{more}.")
+        yield safe_text(f"{which} from the recording: {enumerated(places, PLACES)}.")
 
 
 class _LoggingMatcher(Matcher):

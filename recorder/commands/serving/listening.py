@@ -6,11 +6,11 @@ import re
 import secrets
 import shlex
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import click
@@ -210,14 +210,25 @@ def say_stopping(streams: int) -> None:
 
 
 @asynccontextmanager
-async def listening(proxy: Proxy, grace_s: float = 0) -> AsyncIterator[str]:
-    """Serve a proxy on a free port of this machine during the block; give its URL."""
-    front = server.Server(proxy, HOST, 0, on_drain=proxy.shutdown, on_stop=proxy.stop)
-    await front.start()
+async def served(app: App, port: int, option: str, grace_s: float = 0, **ends: Any) -> AsyncIterator[str]:
+    """Serve an app on a port of this machine during the block; give its URL. `ends` are those of `Server`.
+
+    Raises `RecorderError`, which names the option, if the port is taken.
+    """
+    front = server.Server(app, HOST, port, **ends)
+    try:
+        await front.start()
+    except RecorderError as error:
+        raise RecorderError(str(error).replace("--port", option)) from None
     try:
         yield f"http://{HOST}:{front.port}"
     finally:
         await front.stop(grace_s)
+
+
+def listening(proxy: Proxy, grace_s: float = 0) -> AbstractAsyncContextManager[str]:
+    """Serve a proxy on a free port of this machine during the block; give its URL."""
+    return served(proxy, 0, "--port", grace_s, on_drain=proxy.shutdown, on_stop=proxy.stop)
 
 
 class _Guarded:

@@ -10,8 +10,7 @@ import msgspec
 from sqlalchemy import select as select_rows
 
 from recorder.commands.terminal.output import echo, is_plain, seconds, write_document, write_line
-from recorder.commands.terminal.recordings import selected
-from recorder.commands.terminal.selection import say_if_stale
+from recorder.commands.terminal.recordings import say_if_stale, selected
 from recorder.commands.terminal.table import Column, Number, write_table
 from recorder.errors import NotFoundError
 from recorder.model.events import Session

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 import re
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
-from recorder.commands.terminal.options import Parsed
+from recorder.commands.terminal.options import Parsed, joined_options
 from recorder.errors import UsageError
 
 UNITS_NS = {
@@ -85,14 +85,29 @@ def _date_ns(text: str) -> int | None:
     return since_epoch // datetime.timedelta(microseconds=1) * 1000
 
 
-def check_order(since_ns: int | None, until_ns: int | None) -> None:
-    """Raise `UsageError` if `until_ns` is before `since_ns`."""
-    if since_ns is not None and until_ns is not None and since_ns > until_ns:
+class Period(NamedTuple):
+    """A time from and to a moment, each of which may be open."""
+
+    since_ns: int | None = None
+    until_ns: int | None = None
+
+
+def period_of(since: int | None, until: int | None) -> Period:
+    """Return a period. Raise `UsageError` if it ends before it begins."""
+    if since is not None and until is not None and since > until:
         raise UsageError("--since is later than --until: nothing can be in between.")
+    return Period(since, until)
 
 
-def between(function: Any) -> Any:
-    """Add the options `--since` and `--until`."""
-    since = "Only what began since then: an age (7d), a date, or a date and time (local if it has no zone)."
-    function = click.option("--until", type=INSTANT, metavar="7d|DATE", help="Only what began before then.")(function)
-    return click.option("--since", type=INSTANT, metavar="7d|DATE", help=since)(function)
+between = joined_options(
+    "period",
+    period_of,
+    click.option(
+        "--since",
+        type=INSTANT,
+        metavar="7d|DATE",
+        help="Only what began since then: an age (7d), a date, or a date and time (local if it has no zone).",
+    ),
+    click.option("--until", type=INSTANT, metavar="7d|DATE", help="Only what began before then."),
+)
+"""Add `--since` and `--until`, which the command gets as `period`."""

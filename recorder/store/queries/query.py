@@ -114,6 +114,15 @@ def value_of(text: str) -> Value:
     return float(text) if _DECIMAL.fullmatch(text) else text.encode("utf-8", "replace").decode()
 
 
+def values_of(params: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the values of parameters, of which texts are read by `value_of`."""
+    values = dict(params)
+    for name, value in params.items():
+        if isinstance(value, str):
+            values[name] = value_of(value)
+    return values
+
+
 def first_word(sql: str) -> str:
     """Return the verb of a statement, in capital letters."""
     word = _FIRST_WORD.match(sql)

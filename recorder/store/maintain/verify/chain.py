@@ -52,6 +52,12 @@ class LogFinding(msgspec.Struct, frozen=True):
     message: str
     "What is wrong, as a sentence."
 
+    def line(self, session_id: str) -> str:
+        """Return it with its place. Ids in it may be anything: whoever changed them wrote what he liked."""
+        exchange = f"/{self.exchange_id}" if self.exchange_id else ""
+        pos = "" if self.pos is None else f" @{self.pos}"
+        return f"bad     {session_id}{exchange}{pos}: {self.message}"
+
 
 class RecordedGap(msgspec.Struct, frozen=True):
     """Bytes that were not kept."""
