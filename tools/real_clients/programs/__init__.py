@@ -16,6 +16,7 @@ _OPENAI_CONNECT = (f"openai[realtime]=={_OPENAI.partition('==')[2]}",)
 _NODE_CONNECT = (*_NODE_OPENAI, "ws@8.23.0")  # npm installs it only if asked
 _AI = "ai@7.0.173"
 _AI_OPENAI, _AI_ANTHROPIC = (_AI, "@ai-sdk/openai@4.0.118"), (_AI, "@ai-sdk/anthropic@4.0.105")
+_AI_GOOGLE = (_AI, "@ai-sdk/google@4.0.121")
 _LC = ("langchain==1.4.7", "langchain-core==1.7.2")
 _LC_OPENAI = (*_LC, "langchain-openai==1.7.3", _OPENAI)
 _LC_ANTHROPIC = (*_LC, "langchain-anthropic==1.7.7", _ANTHROPIC)
@@ -53,6 +54,7 @@ PROGRAMS = (
     Program("Vercel AI SDK, OpenAI Responses", "7.0.173", "node", _AI_OPENAI, "vercel_responses.mjs", ("openai",)),
     Program("Vercel AI SDK, OpenAI Chat", "7.0.173", "node", _AI_OPENAI, "vercel_chat.mjs", ("openai",)),
     Program("Vercel AI SDK, Anthropic", "7.0.173", "node", _AI_ANTHROPIC, "vercel_messages.mjs", ("anthropic",)),
+    Program("Vercel AI SDK, Gemini without ids", "7.0.173", "node", _AI_GOOGLE, "vercel_gemini.mjs", ("gemini",)),
     Program("LangChain, OpenAI Responses", "1.4.7", "python", _LC_OPENAI, "langchain_responses.py", ("openai",)),
     Program("LangChain, OpenAI Chat", "1.4.7", "python", _LC_OPENAI, "langchain_chat.py", ("openai",), _NO_USAGE),
     Program("LangChain, Anthropic", "1.4.7", "python", _LC_ANTHROPIC, "langchain_messages.py", ("anthropic",)),
@@ -65,6 +67,7 @@ PROGRAMS = (
         *("openai-agents, WebSocket", "0.24.0", "python", _AGENTS, "openai_agents_connect.py", ("openai",)),
         websocket=True,
     ),
+    Program("magentic", "0.41.1", "python", ("magentic==0.41.1",), "magentic_chat.py", ("openai",)),
     Program("litellm, OpenAI", "1.106.2", "python", _LITELLM, "litellm_openai.py", ("openai",)),
     Program("litellm, Anthropic", "1.106.2", "python", _LITELLM, "litellm_anthropic.py", ("anthropic",)),
     Program("litellm, Gemini", "1.106.2", "python", _LITELLM, "litellm_gemini.py", ("gemini",), wiring=("litellm",)),
