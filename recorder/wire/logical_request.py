@@ -17,7 +17,8 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -61,27 +62,28 @@ class LogicalRequest(msgspec.Struct, frozen=True):
     reason: str | None = None  # why items are missing, as a clause
 
     @property
+    def all_items(self) -> list[msgspec.Raw]:
+        """Return the items of all parts."""
+        return list(chain.from_iterable(part.items for part in self.parts))
+
+    @property
     def size_bytes(self) -> int:
         """Return the size of all items."""
-        return sum(_size(item) for part in self.parts for item in part.items)
+        return sum(map(_size, self.all_items))
 
     def body(self) -> dict[str, Any]:
         """Return the request as one JSON object, its items as `msgspec.Raw`."""
-        if self.items is None:
-            return dict(self.fields)
-        return {**self.fields, self.items: [item for part in self.parts for item in part.items]}
+        return dict(self.fields) if self.items is None else {**self.fields, self.items: self.all_items}
 
     def encoded(self) -> bytes:
         """Return the request as JSON."""
+        body = self.body()
         try:
-            return msgspec.json.encode(self.body())
-        except (
-            ValueError,
-            TypeError,
-            msgspec.MsgspecError,
-        ):  # half a character: only `json` writes it
-            own = {self.items: [decoded(bytes(item)) for part in self.parts for item in part.items]}
-            return as_json({**self.fields, **(own if self.items else {})}).encode()
+            return msgspec.json.encode(body)
+        except (ValueError, TypeError, msgspec.MsgspecError):  # half a character: only `json` writes it
+            if self.items is not None:
+                body[self.items] = [decoded(bytes(item)) for item in self.all_items]
+            return as_json(body).encode()
 
 
 class _SentRequest(NamedTuple):
@@ -90,18 +92,21 @@ class _SentRequest(NamedTuple):
     exchange_id: str
     number: int
     method: str
-    target: str
     body: bytes
+    continuation: Continuation
     place: int
     is_recorded: bool = True
 
     @property
-    def continuation(self) -> Continuation | None:
-        return _dialect(self.method, self.target).continuation if self.body else None
-
-    @property
     def request(self) -> Object:
         return request_object(as_post(self.body) if self.method == WEBSOCKET else self.body)
+
+
+class _MissingLink(NamedTuple):
+    """A link that was not followed."""
+
+    id: str
+    reason: str  # why items are missing, as a clause
 
 
 Unrecorded = Callable[[str], tuple[str, bytes] | None]
@@ -130,11 +135,11 @@ class LogicalRequests:
 
     def of(self, recording: Recording) -> LogicalRequest:
         """Return the logical request of a recorded exchange; one that is not among the recordings goes on from them."""
-        return self._logical(self._recorded(recording))
+        return self._logical(self._recorded(recording), recording.request_body)
 
     def of_body(self, target: str, body: bytes) -> LogicalRequest:
         """Return the logical request of a request over HTTP that is not recorded."""
-        return self._logical(self._not_recorded(target, body))
+        return self._logical(self._not_recorded(target, body), body)
 
     def length(self, recording: Recording) -> int:
         """Return the number of items of a recorded exchange's logical request, which is not put together for that."""
@@ -146,120 +151,130 @@ class LogicalRequests:
 
     def is_known(self, links: Links) -> bool:
         """Return whether links lead to an exchange, if they are those of the last request."""
-        return links != _WHOLE and self._followed(links, len(self._recordings)) is not None
+        return self._followed(links, len(self._recordings)) is not None
 
-    def _recorded(self, recording: Recording) -> _SentRequest:
+    def _recorded(self, recording: Recording) -> _SentRequest | None:
         return _sent(recording, self._places.get(id(recording), len(self._recordings)))
 
-    def _not_recorded(self, target: str, body: bytes) -> _SentRequest:
-        return _SentRequest("", 0, "POST", target, body, len(self._recordings), is_recorded=False)
+    def _not_recorded(self, target: str, body: bytes) -> _SentRequest | None:
+        continuation = _dialect("POST", target).continuation
+        if continuation is None:
+            return None
+        return _SentRequest("", 0, "POST", body, continuation, len(self._recordings), is_recorded=False)
+
+    # -- links
+
+    def _links(self, sent: _SentRequest) -> Links:
+        """Return the links of a request; those of a recorded one, which all that continue it lead to, are read once."""
+        if not sent.is_recorded:
+            return sent.continuation.links(request_object(sent.body))
+        if sent.exchange_id not in self._known_links:
+            self._known_links[sent.exchange_id] = sent.continuation.links(request_object(sent.body))
+        return self._known_links[sent.exchange_id]
 
     def _followed(self, links: Links, before: int) -> _SentRequest | None:
+        if links == _WHOLE:
+            return None
         place = self._indexed().place(links, before)
         if place is not None:
             return _sent(self._recordings[place], place)
         found = self._unrecorded(links.response_id) if links.response_id is not None else None
         return None if found is None else self._not_recorded(*found)
 
-    def _logical(self, sent: _SentRequest) -> LogicalRequest:
+    def _continued(self, sent: _SentRequest) -> Iterator[_SentRequest]:
+        """Yield the requests that a request continues, the last first."""
+        for _ in range(LINKS_LIMIT):
+            before = self._followed(self._links(sent), sent.place)
+            if before is None:
+                return
+            yield before
+            sent = before
+
+    def _missing(self, first: _SentRequest, depth: int) -> _MissingLink | None:
+        """Return the link of the first request of a chain that leads no further; None if the chain is whole."""
+        links = self._links(first)
+        id = links.response_id or links.conversation_id
+        if id is None:
+            return None
+        if depth == LINKS_LIMIT:
+            return _MissingLink(id, f"only {counted(LINKS_LIMIT, 'link')} back can be followed")
+        if links.response_id:
+            return _MissingLink(id, f"response {id} was not recorded here")
+        return _MissingLink(id, f"conversation {id} may have had items before")
+
+    # -- what they lead to
+
+    def _logical(self, sent: _SentRequest | None, body: bytes) -> LogicalRequest:
+        if sent is None or not sent.request:
+            return LogicalRequest(request_object(body), None)
         continuation = sent.continuation
-        if continuation is None or not request_object(sent.body):
-            return LogicalRequest(request_object(sent.body), None)
-        chain, missing_id, reason = self._chain(sent, continuation)
-        before, fits = self._before(chain[1:], continuation)
+        earlier = list(self._continued(sent))
+        first = earlier[-1] if earlier else sent
+        missing = self._missing(first, len(earlier))
+        parts, fits = self._parts(earlier)
         fields = without(sent.request, (continuation.items,))
-        kept = {}
-        if len(chain) > 1:
+        if earlier:
             fields = without(fields, continuation.fields)
-            root = chain[-1].request if missing_id is not None else {}
+            root = first.request if missing is not None else {}
             kept = {name: root[name] for name in continuation.fields if name in root}
+            fields = {**fields, **kept}
+        too_large = None if fits else f"the items before take over {MEMORY_LIMIT >> 20} MiB"
         return LogicalRequest(
-            fields={**fields, **kept},
+            fields=fields,
             items=continuation.items,
-            parts=(*before, self._input(sent, continuation)),
-            depth=len(chain) - 1,
-            is_complete=reason is None and fits,
-            missing_id=missing_id,
-            reason=reason or (None if fits else f"the items before take over {MEMORY_LIMIT >> 20} MiB"),
+            parts=(*parts, self._input(sent)),
+            depth=len(earlier),
+            is_complete=missing is None and fits,
+            missing_id=missing.id if missing else None,
+            reason=missing.reason if missing else too_large,
         )
 
-    def _chain(
-        self, sent: _SentRequest, continuation: Continuation
-    ) -> tuple[list[_SentRequest], str | None, str | None]:
-        """Return a request and those that it continues, the last first; the id that leads no further, and why."""
-        chain = [sent]
-        while (links := self._links(chain[-1], continuation)) != _WHOLE:
-            id = links.response_id or links.conversation_id
-            if len(chain) > LINKS_LIMIT:
-                return chain, id, f"only {counted(LINKS_LIMIT, 'link')} back can be followed"
-            before = self._followed(links, chain[-1].place)
-            if before is None:
-                missing = f"response {id} was not recorded here"
-                return chain, id, missing if links.response_id else f"conversation {id} may have had items before"
-            chain.append(before)
-        return chain, None, None
-
-    def _length(self, sent: _SentRequest) -> int:
-        continuation = sent.continuation
-        if continuation is None or not request_object(sent.body):
-            return 0
-        return self._length_before(sent, continuation) + len(self._input(sent, continuation).items)
-
-    def _length_before(self, sent: _SentRequest, continuation: Continuation) -> int:
-        """Count the items of earlier exchanges, of each recorded one once."""
-        chain, count = [sent], 0
-        while (links := self._links(chain[-1], continuation)) != _WHOLE and len(chain) <= LINKS_LIMIT:
-            before = self._followed(links, chain[-1].place)
-            if before is None:
-                break
-            if before.is_recorded and before.place in self._counts:
-                count = self._counts[before.place]
-                break
-            chain.append(before)
-        for each in reversed(chain[1:]):
-            count += sum(len(part.items) for part in self._of_earlier(each, continuation))
-            if each.is_recorded:
-                self._counts[each.place] = count
-        return count
-
-    def _links(self, sent: _SentRequest, continuation: Continuation) -> Links:
-        """Return the links of a request; those of a recorded one, which all that continue it lead to, are read once."""
-        if not sent.is_recorded:
-            return continuation.links(request_object(sent.body))
-        if sent.exchange_id not in self._known_links:
-            self._known_links[sent.exchange_id] = continuation.links(request_object(sent.body))
-        return self._known_links[sent.exchange_id]
-
-    def _before(self, chain: Sequence[_SentRequest], continuation: Continuation) -> tuple[list[RequestPart], bool]:
+    def _parts(self, earlier: Sequence[_SentRequest]) -> tuple[list[RequestPart], bool]:
         """Return the parts of earlier exchanges in order, and whether all of them fit."""
         parts: list[RequestPart] = []
         size_bytes = 0
-        for sent in chain:
-            for part in self._of_earlier(sent, continuation):
-                size_bytes += sum(map(_size, part.items))
-                if size_bytes > MEMORY_LIMIT:
-                    return parts[::-1], False
-                parts.append(part)
+        for part in chain.from_iterable(map(self._of_earlier, earlier)):
+            size_bytes += sum(map(_size, part.items))
+            if size_bytes > MEMORY_LIMIT:
+                return parts[::-1], False
+            parts.append(part)
         return parts[::-1], True
 
-    def _of_earlier(self, sent: _SentRequest, continuation: Continuation) -> Sequence[RequestPart]:
+    def _length(self, sent: _SentRequest | None) -> int:
+        """Count the items of a request and of those that it continues, of each recorded one once."""
+        if sent is None or not sent.request:
+            return 0
+        count = 0
+        uncounted: list[_SentRequest] = []
+        for earlier in self._continued(sent):
+            if earlier.is_recorded and earlier.place in self._counts:
+                count = self._counts[earlier.place]
+                break
+            uncounted.append(earlier)
+        for earlier in reversed(uncounted):
+            count += sum(len(part.items) for part in self._of_earlier(earlier))
+            if earlier.is_recorded:
+                self._counts[earlier.place] = count
+        return count + len(self._input(sent).items)
+
+    def _of_earlier(self, sent: _SentRequest) -> Sequence[RequestPart]:
         """Return what an earlier exchange adds, the last first."""
         if not sent.is_recorded:
-            return (self._input(sent, continuation),)
+            return (self._input(sent),)
         if sent.place not in self._earlier:
-            self._earlier[sent.place] = self._output(sent, continuation), self._input(sent, continuation)
+            self._earlier[sent.place] = self._output(sent), self._input(sent)
         return self._earlier[sent.place]
 
-    def _input(self, sent: _SentRequest, continuation: Continuation) -> RequestPart:
-        items = continuation.input(sent.request)
-        return RequestPart("input", sent.exchange_id, sent.number, self._encoded(items, continuation))
+    def _input(self, sent: _SentRequest) -> RequestPart:
+        items = self._encoded(sent.continuation.input(sent.request), sent.continuation)
+        return RequestPart("input", sent.exchange_id, sent.number, items)
 
-    def _output(self, sent: _SentRequest, continuation: Continuation) -> RequestPart:
+    def _output(self, sent: _SentRequest) -> RequestPart:
         """Return what came back: of a response that was retrieved later, the most that an exchange has of it."""
+        output = sent.continuation.output
         places = (sent.place, *self._indexed().retrievals(sent.place))
-        found = (continuation.output(payloads(self._recordings[place])) for place in places)
-        items = self._encoded(max(found, key=len), continuation)
-        return RequestPart("output", sent.exchange_id, sent.number, items)
+        found = max((output(payloads(self._recordings[place])) for place in places), key=len)
+        return RequestPart("output", sent.exchange_id, sent.number, self._encoded(found, sent.continuation))
 
     def _encoded(self, items: Sequence[Any], continuation: Continuation) -> tuple[msgspec.Raw, ...]:
         forms = map(continuation.compared, items) if self._is_compared else items
@@ -289,7 +304,8 @@ class _Index:
 
     def retrievals(self, place: int) -> list[int]:
         """Return the exchanges that retrieved the response of one later."""
-        return [each for id in self._ids[place] for each in self._retrievals.get(id, []) if each > place]
+        later = chain.from_iterable(self._retrievals.get(id, ()) for id in self._ids[place])
+        return [each for each in later if each > place]
 
     def _add(self, place: int, recording: Recording, dialect: Dialect) -> None:
         ids = self._ids[place] = response_ids(recording, dialect)
@@ -322,18 +338,20 @@ def response_ids(recording: Recording, dialect: Dialect) -> Sequence[str]:
     every = [*payloads(recording)]
     decoder = dialect.decoder()
     looked_at = (*every[:FIRST_EVENTS], *every[FIRST_EVENTS:][-1:])
-    facts = [fact for payload in looked_at for fact in decoder.event(None, payload)]
+    facts = list(chain.from_iterable(decoder.event(None, payload) for payload in looked_at))
     if len(every) == 1:  # a document, or a stream that broke off
         facts += dialect.decoder().document(every[0])
     ids = (fact.response_id for fact in facts if isinstance(fact, ResponseStarted))
     return tuple(dict.fromkeys(id for id in ids if id is not None))
 
 
-def _sent(recording: Recording, place: int) -> _SentRequest:
-    exchange = recording.exchange
-    return _SentRequest(
-        *(exchange.exchange_id, recording.number, exchange.method, exchange.target, recording.request_body, place)
-    )
+def _sent(recording: Recording, place: int) -> _SentRequest | None:
+    """Return a recorded request; None if it continues nothing, and can only be taken as it was sent."""
+    exchange, body = recording.exchange, recording.request_body
+    continuation = _dialect(exchange.method, exchange.target).continuation
+    if continuation is None:
+        return None
+    return _SentRequest(exchange.exchange_id, recording.number, exchange.method, body, continuation, place)
 
 
 def _dialect(method: str, target: str) -> Dialect:

@@ -45,12 +45,12 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _values = msgspec.json.Decoder(float_hook=lambda number: msgspec.Raw(number.encode())).decode  # `1e-06` is not `1e-6`
 _NOTHING = msgspec.Raw(b"")
-_escapes = re.compile(rb"(?i)\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(ud[89a-f][0-9a-f]{2})|.)")
+_escapes = re.compile(rb"(?i)\\(?:ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|(?P<half>ud[89a-f][0-9a-f]{2})|.)")
 _one_text = re.compile(
-    rb'\{(?:"type":"message",)?"role":("[^"\\]*"),"content":(\[\{"type":"(?:input_)?text","text":)?(?=")'
+    rb'\{(?:"type":"message",)?"role":(?P<role>"[^"\\]*"),"content":(?P<list>\[\{"type":"(?:input_)?text","text":)?(?=")'
 ).match
 _is_compact = re.compile(rb'\{"[^"\\]*":\S').match
-_ttl = re.compile(rb'"ttl"\s*:\s*"(\d{1,3})([mh])"')
+_ttl = re.compile(rb'"ttl"\s*:\s*"(?P<count>\d{1,3})(?P<unit>[mh])"')
 _OF_SYSTEM = (b'"system"', b'"developer"')
 _SECONDS = {b"m": 60, b"h": 3600}
 
@@ -93,11 +93,14 @@ class PromptSegment(NamedTuple):
     @property
     def compared(self) -> bytes:
         """Return the bytes that are compared. A message of one text may have it in a list, as where a mark is set."""
-        found = None if self.role else _one_text(self.content)
-        if found is None or not self.content.endswith(b'"}]}' if found[2] else b'"}'):
+        begun = None if self.role else _one_text(self.content)
+        if begun is None:
             return self.role + self.content
-        text = self.content[found.end() : -3 if found[2] else -1]
-        return b'{"role":%b,"content":%b}' % (found[1], text)
+        closing = b"}]}" if begun["list"] else b"}"
+        if not self.content.endswith(b'"' + closing):
+            return self.role + self.content
+        text = self.content[begun.end() : -len(closing)]
+        return b'{"role":%b,"content":%b}' % (begun["role"], text)
 
 
 class Prompt(NamedTuple):
@@ -173,7 +176,7 @@ def _unescaped(body: bytes) -> bytes:
     try:
         return msgspec.json.encode(_values(body))
     except msgspec.DecodeError:
-        whole = _escapes.sub(lambda found: rb"\ufffd" if found[1] else found[0], body)
+        whole = _escapes.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], body)
         return msgspec.json.encode(_values(whole))
 
 
@@ -218,7 +221,7 @@ def _segments(format: PromptFormat, number: int, members: Members) -> Iterator[P
         return
     value, is_text = _listed(value, part.text_as)
     if value[:1] != b"[":
-        yield _segment(format, (number, WHOLE, WHOLE), value)
+        yield _segment(format, value, number)
         return
     for index, element in enumerate(_elements(value)):
         if part.blocks is not None:
@@ -226,10 +229,10 @@ def _segments(format: PromptFormat, number: int, members: Members) -> Iterator[P
             continue
         content = bytes(element)
         if is_text:
-            yield _segment(format, (number, WHOLE, WHOLE), content)._replace(is_text=True)
+            yield _segment(format, content, number)._replace(is_text=True)
         elif part.no_content is None or not part.no_content.match(content):
             content = _without(content, part.ignored) if part.ignored else content
-            yield _segment(format, (number, index, WHOLE), content)
+            yield _segment(format, content, number, index)
 
 
 def _listed(value: bytes, text_as: tuple[bytes, bytes] | None) -> tuple[bytes, bool]:
@@ -255,36 +258,38 @@ def _blocks(format: PromptFormat, number: int, index: int, element: msgspec.Raw)
     try:
         members = _members(element)
     except msgspec.ValidationError:  # no object
-        return [_segment(format, (number, index, WHOLE), bytes(element))]
+        return [_segment(format, bytes(element), number, index)]
     content, is_text = _listed(bytes(members.get(part.blocks or "", _NOTHING)), part.blocks_text_as)
     blocks = _elements(content) if content[:1] == b"[" else []
     if not blocks:
-        return [_segment(format, (number, index, WHOLE), bytes(element))]
+        return [_segment(format, bytes(element), number, index)]
     role = bytes(members.get("role", _NOTHING))
-    segments = [_segment(format, (number, index, block), bytes(each), role) for block, each in enumerate(blocks)]
+    segments = [_segment(format, bytes(each), number, index, block, role) for block, each in enumerate(blocks)]
     return [segments[0]._replace(block=WHOLE, is_text=True)] if is_text else segments
 
 
-def _segment(format: PromptFormat, place: tuple[int, int, int], content: bytes, role: bytes = b"") -> PromptSegment:
+def _segment(
+    format: PromptFormat, content: bytes, part: int, element: int = WHOLE, block: int = WHOLE, role: bytes = b""
+) -> PromptSegment:
     mark_s = 0
     for name in format.marks:
         if name.encode() in content:
             content, marks = _unmarked(name, content)
             mark_s = max(map(_mark_s, marks), default=mark_s)
-    return PromptSegment(*place, role, content, _weight(content), mark_s)
+    return PromptSegment(part, element, block, role, content, _weight(content), mark_s)
 
 
 def _unmarked(name: str, content: bytes) -> tuple[bytes, list[bytes]]:
     """Return content without its marks and one comma of each, and the marks."""
     marks, pieces, end = [], [], 0
-    for found in _marks(name).finditer(content):
-        before = content[end : found.start()].rstrip()
-        end = found.end()
+    for mark in _marks(name).finditer(content):
+        before = content[end : mark.start()].rstrip()
+        end = mark.end()
         if before[-1:] == b",":
             before = before[:-1]
         elif (comma := _comma(content, end)) is not None:
             end = comma.end()
-        marks.append(found[0])
+        marks.append(mark[0])
         pieces.append(before)
     return b"".join((*pieces, content[end:])), marks
 
@@ -307,8 +312,8 @@ def _mark_s(mark: bytes) -> int:
     """Return the seconds that a mark keeps a prefix: five minutes unless it says more."""
     if b"{" not in mark:
         return 0
-    found = _ttl.search(mark)
-    return int(found[1]) * _SECONDS[found[2]] if found else _MARK_S
+    lifetime = _ttl.search(mark)
+    return int(lifetime["count"]) * _SECONDS[lifetime["unit"]] if lifetime else _MARK_S
 
 
 def _value(members: Members, path: str) -> bytes | None:

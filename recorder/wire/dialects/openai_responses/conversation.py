@@ -36,7 +36,7 @@ from recorder.wire.dialects.json_values import (
 from recorder.wire.dialects.openai import MARKS, NOT_OF_ANSWER, ROLES, settings, tool_of
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES, tool_result
 
-_TASK = re.compile(r"Message Type: NEW_TASK\n(?:(Task name: [^\n]*)\n)?(?:[^\n]*\n){0,4}?Payload:\n?")
+_TASK = re.compile(r"Message Type: NEW_TASK\n(?:(?P<name>Task name: [^\n]*)\n)?(?:[^\n]*\n){0,4}?Payload:\n?")
 """How an agent's message to one that it has started begins, in an item of Codex. Its task follows, mostly encrypted."""
 
 
@@ -185,9 +185,10 @@ def _task(item: Object) -> str | None:
     sealed = filter(None, (text(part, "encrypted_content") for part in parts))
     readable = "".join(each for each in sealed if " " in each)  # ciphertext has no spaces
     content = "".join(texts)
-    found = _TASK.match(content)
-    task = f"{content[found.end() :] if found else content}{readable}".strip()
-    return task or (found[1] if found else None) or content
+    heading = _TASK.match(content)
+    if heading is None:
+        return f"{content}{readable}".strip() or content
+    return f"{content[heading.end() :]}{readable}".strip() or heading["name"] or content
 
 
 def _thought(item: Object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -46,15 +46,22 @@ class _Type(msgspec.Struct, frozen=True):
 _NAMED = frozenset({"function_call", "custom_tool_call", "mcp_call"})
 """Calls of tools that are not the provider's: only the item says what they are called."""
 
-PART_TEXTS: Mapping[str, tuple[Field, str]] = {
-    "output_text": ("text", "text"),
-    "refusal": ("refusal", "refusal"),
-    "reasoning_text": ("reasoning", "text"),
-    "summary_text": ("summary", "text"),
-    "input_text": ("text", "text"),
-    "text": ("text", "text"),
+_PART_FIELDS: Mapping[str, Field] = {
+    "output_text": "text",
+    "refusal": "refusal",
+    "reasoning_text": "reasoning",
+    "summary_text": "summary",
+    "input_text": "text",
+    "text": "text",
 }
-"""By the type of a content part: which text of the item it is, and the field it stands in."""
+"""By the type of a content part, which text of the item it is."""
+
+
+class PartText(NamedTuple):
+    """The text of a content part."""
+
+    field: Field
+    text: str
 
 
 def stated(item: Object) -> ItemState:
@@ -111,10 +118,12 @@ def written(response: Object) -> list[Object]:
     ]
 
 
-def part_text(part: Object) -> tuple[Field, str] | None:
-    """Return the field and the text of a content part; `None` if its type is unknown."""
-    field, name = PART_TEXTS.get(text(part, "type") or "", (None, ""))
-    return None if field is None else (field, text(part, name) or "")
+def part_text(part: Object) -> PartText | None:
+    """Return the text of a content part; `None` if its type is unknown."""
+    field = _PART_FIELDS.get(text(part, "type") or "")
+    if field is None:
+        return None
+    return PartText(field, text(part, "refusal" if field == "refusal" else "text") or "")
 
 
 def patch(operation: Object, diff: str) -> str:
@@ -145,8 +154,12 @@ def _content(item: Object) -> Texts:
     content = item.get("content")
     if isinstance(content, str):
         return (("text", 0, content),)
-    parts = ((index, part_text(object_(part))) for index, part in enumerate(array(content)))
-    return tuple((each[0], index, each[1]) for index, each in parts if each is not None)
+    texts: list[tuple[Field, int, str]] = []
+    for index, part in enumerate(array(content)):
+        found = part_text(object_(part))
+        if found is not None:
+            texts.append((found.field, index, found.text))
+    return tuple(texts)
 
 
 def _reasoning(item: Object) -> Texts:
@@ -188,6 +201,14 @@ def _computer(item: Object) -> str | None:
 
 # -- results that are an item by themselves, of a request's input or of a response's output
 
+
+class _Result(NamedTuple):
+    """Where an item has a result, and what the tool is called (None: as the item says)."""
+
+    field: str
+    tool: str | None
+
+
 _TABLE = """
 function_call_output,output,
 custom_tool_call_output,output,
@@ -199,10 +220,8 @@ multi_agent_call_output,output,
 program_output,result,program
 tool_search_output,tools,tool_search
 """
-_RESULTS: Mapping[str, tuple[str, str | None]] = {
-    type: (field, name or None) for type, field, name in csv.reader(rows(_TABLE))
-}
-"""By the type of the item: where its result stands, and what the tool is called (None: as the item says)."""
+_RESULTS: Mapping[str, _Result] = {type: _Result(field, tool or None) for type, field, tool in csv.reader(rows(_TABLE))}
+"""By the type of the item."""
 
 _TEXTS = frozenset({"input_text", "output_text", "text"})
 
@@ -214,12 +233,13 @@ def tool_result(item: Object) -> ToolResult | None:
     type = text(item, "type") or ""
     if type not in _RESULTS:
         return None
-    field, name = _RESULTS[type]
+    known = _RESULTS[type]
     call_id = text(item, "call_id")
     if call_id is None and type == "local_shell_call_output":
         call_id = text(item, "id")  # is declared as the id of the call
-    name = text(item, "name") or text(item, "action") or name
-    return ToolResult(call_id, name, output_of(item.get(field)), _failed(item, item.get(field)))
+    name = text(item, "name") or text(item, "action") or known.tool
+    value = item.get(known.field)
+    return ToolResult(call_id, name, output_of(value), _failed(item, value))
 
 
 def output_of(value: Any) -> str:
@@ -317,5 +337,5 @@ ITEM_TYPES: Mapping[str, _Type] = {
     "computer_call": _Type("tool_call", _computer),
     **dict.fromkeys(("compaction", "additional_tools", "mcp_list_tools", "mcp_approval_response"), _STRANGE),
     "mcp_approval_request": _Type("other", lambda item: item.get("arguments"), _untyped_output),
-    **{type: _given_back(field) for type, (field, _) in _RESULTS.items()},
+    **{type: _given_back(result.field) for type, result in _RESULTS.items()},
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,15 @@ from recorder.wire.dialects.json_values import Object, array, as_json, names, ob
 from recorder.wire.dialects.keys import Whole
 from recorder.wire.dialects.openai_responses.items import part_text
 
+
+class _ItemText(NamedTuple):
+    """A text of an item, and the members of the events that bring it."""
+
+    field: Field
+    part: str  # the member with the number of its part
+    whole: str  # the one that has all of it at the end
+
+
 _NO_NAME = "-"  # that no field has
 _ONE_PART = ""  # nor this, for texts that come in one part: their index is 0
 
@@ -43,14 +52,14 @@ response.custom_tool_call_input,arguments,,input
 response.mcp_call_arguments,arguments,,arguments
 response.code_interpreter_call_code,arguments,,code
 """
-_TEXTS: Mapping[str, tuple[Field, str, str]] = {
-    of: (msgspec.convert(field, Field), index, name) for of, field, index, name in csv.reader(rows(_TABLE))
+_TEXTS: Mapping[str, _ItemText] = {
+    of: _ItemText(msgspec.convert(field, Field), part, whole) for of, field, part, whole in csv.reader(rows(_TABLE))
 }
-"""Which text of an item an event is of, the field with the number of its part, and the one that has the whole of it."""
+"""By what an event is of."""
 
 _ENDS = {f"{of}.done": text for of, text in _TEXTS.items()}
 _DELTAS = {f"{of}.delta": text for of, text in _TEXTS.items()}
-_DELTAS["response.audio.transcript.delta"] = ("text", _ONE_PART, "")  # its end says nothing new
+_DELTAS["response.audio.transcript.delta"] = _ItemText("text", _ONE_PART, "")  # its end says nothing new
 
 
 ABOUT = names("""
@@ -83,28 +92,26 @@ def _fast_path(field: Field, index: str) -> FastPath:
     return partial(map, msgspec.json.Decoder(shape).decode)
 
 
-FAST_PATHS: Mapping[str | None, FastPath] = {
-    type: _fast_path(field, index) for type, (field, index, _) in _DELTAS.items()
-}
+FAST_PATHS: Mapping[str | None, FastPath] = {type: _fast_path(of.field, of.part) for type, of in _DELTAS.items()}
 
 
 def _delta(type: str, item: ItemKey, payload: Object) -> Facts:
-    field, index, _ = _DELTAS[type]
+    of = _DELTAS[type]
     delta = text(payload, "delta")
     if delta is None:
         return (MalformedPayload(f"{type} without its delta"),)
-    added = TextAdded(item, field, whole(payload, index) or 0, delta)
+    added = TextAdded(item, of.field, whole(payload, of.part) or 0, delta)
     logprobs = array(payload, "logprobs")
     return (added, LogprobsAdded(item, as_json(logprobs))) if logprobs else (added,)
 
 
 def _end(type: str, item: ItemKey, payload: Object) -> Facts:
-    field, index, name = _ENDS[type]
-    value = text(payload, name)
+    of = _ENDS[type]
+    value = text(payload, of.whole)
     if value is None:
-        return (MalformedPayload(f"{type} without its {name}"),)
-    tool = text(payload, "name") if field == "arguments" else None
-    return (TextFinished(item, field, whole(payload, index) or 0, value, tool),)
+        return (MalformedPayload(f"{type} without its {of.whole}"),)
+    tool = text(payload, "name") if of.field == "arguments" else None
+    return (TextFinished(item, of.field, whole(payload, of.part) or 0, value, tool),)
 
 
 def _part_added(type: str, item: ItemKey, payload: Object) -> Facts:
@@ -113,14 +120,15 @@ def _part_added(type: str, item: ItemKey, payload: Object) -> Facts:
     found = part_text(part)
     if found is None:
         return (unknown(part.get("type")),)
-    return (TextAdded(item, found[0], _number_of_part(found[0], payload), found[1]),) if found[1] else ()
+    number = _number_of_part(found.field, payload)
+    return (TextAdded(item, found.field, number, found.text),) if found.text else ()
 
 
 def _part_done(type: str, item: ItemKey, payload: Object) -> Facts:
     found = part_text(object_(payload, "part"))
     if found is None:
         return ()  # told when it began
-    return (TextFinished(item, found[0], _number_of_part(found[0], payload), found[1]),)
+    return (TextFinished(item, found.field, _number_of_part(found.field, payload), found.text),)
 
 
 def _number_of_part(field: Field, payload: Object) -> int:
@@ -132,22 +140,32 @@ def _annotation(type: str, item: ItemKey, payload: Object) -> Facts:
     return (AnnotationAdded(item, as_json(annotation)),) if annotation else ()
 
 
-def _printed(payload: Object) -> tuple[tuple[int, str], ...]:
-    """Return the parts of a command's output and of its errors, which come in any order."""
-    command = whole(payload, "command_index") or 0
-    return (2 * command, "stdout"), (2 * command + 1, "stderr")
+_STREAMS = ("stdout", "stderr")
+"""What a command prints, in any order: of each one is a part of the item's output."""
+
+
+def _number_of_stream(payload: Object, stream: int) -> int:
+    return len(_STREAMS) * (whole(payload, "command_index") or 0) + stream
 
 
 def _shell_output(type: str, item: ItemKey, payload: Object) -> Facts:
-    delta = object_(payload, "delta")
-    pieces = ((part, text(delta, stream)) for part, stream in _printed(payload))
-    return [TextAdded(item, "output", part, each) for part, each in pieces if each is not None]
+    added = []
+    for number, stream in enumerate(_STREAMS):
+        delta = text(payload, "delta", stream)
+        if delta is not None:
+            added.append(TextAdded(item, "output", _number_of_stream(payload, number), delta))
+    return added
 
 
 def _shell_output_end(type: str, item: ItemKey, payload: Object) -> Facts:
     chunks = objects(payload, "output")
-    pieces = ((part, [text(each, stream) or "" for each in chunks]) for part, stream in _printed(payload))
-    return [TextFinished(item, "output", part, "".join(each)) for part, each in pieces if each]
+    if not chunks:
+        return ()
+    finished = []
+    for number, stream in enumerate(_STREAMS):
+        printed = "".join(text(chunk, stream) or "" for chunk in chunks)
+        finished.append(TextFinished(item, "output", _number_of_stream(payload, number), printed))
+    return finished
 
 
 TEXT_EVENTS: Mapping[str, Callable[[str, ItemKey, Object], Facts]] = {
