@@ -15,7 +15,7 @@ import msgspec
 from recorder.cassettes import refusing
 from recorder.cassettes.calls import (
     NOT_TEXT,
-    DecodedCall,
+    ImportedCall,
     ImportedFile,
     block,
     check_storable,
@@ -74,14 +74,14 @@ class Generations(ImportedFile):
         super().__init__(_calls(steps), "there is no step in it")
 
 
-def _calls(steps: Iterable[msgspec.Raw]) -> Iterator[DecodedCall]:
+def _calls(steps: Iterable[msgspec.Raw]) -> Iterator[ImportedCall]:
     for number, raw in enumerate(steps, 1):
         with refusing(f"step {number} is none of @ai-sdk/devtools"):
             call = _call(msgspec.json.decode(raw, type=_SdkStep))
         yield call
 
 
-def _call(step: _SdkStep) -> DecodedCall:
+def _call(step: _SdkStep) -> ImportedCall:
     """Decode a step. Raises `ValueError` if it is impossible."""
     payloads = _payloads(step)
     dialect = _dialect(step.provider or "", payloads)
@@ -92,7 +92,7 @@ def _call(step: _SdkStep) -> DecodedCall:
     answered = bool(payloads) or step.error is None
     duration_ns = milliseconds(step.duration_ms)
     check_storable(NOT_TEXT, step.error or "")
-    return DecodedCall(
+    return ImportedCall(
         method="POST",
         target=by_name(dialect).target(not is_stream, payloads),
         upstream=by_name(dialect).upstream,

@@ -175,10 +175,15 @@ class ImportedCall(NamedTuple):
     def events(self) -> int:
         return sum(1 for _ in self.pieces)
 
+    def mark(self, piece: bytes) -> Mark:
+        """Return the mark of the records of a piece."""
+        return Mark.CHUNK
+
     def chunks(self) -> Iterator[Entry]:
-        """Yield the records of the response body."""
+        """Yield the records of the response body: a long piece has several."""
         for t_ns, piece in self.pieces:
-            yield Entry(Mark.CHUNK, t_ns, piece)
+            for block in in_blocks(piece):
+                yield Entry(self.mark(piece), t_ns, block)
 
     def exchange_id(self, names: Names) -> str:
         return names.new_id()
@@ -250,15 +255,6 @@ class ImportedFile:
 
 
 NOT_TEXT = "its method, path or error has characters that are not text"
-
-
-class DecodedCall(ImportedCall):
-    """A call whose events are not told apart by time: one of them may have several records."""
-
-    def chunks(self) -> Iterator[Entry]:
-        for t_ns, piece in self.pieces:
-            for block in in_blocks(piece):
-                yield Entry(Mark.CHUNK, t_ns, block)
 
 
 def framed(line: bytes, dialect: str) -> bytes:
@@ -336,11 +332,9 @@ class ImportedConnection(ImportedCall):
         upstream = by_path("POST", target.partition("?")[0]).upstream
         return cls("GET", target, _upgraded(headers, untrue), b"", response, frames, upstream=upstream, **known)
 
-    def chunks(self) -> Iterator[Entry]:
-        for t_ns, frame in self.pieces:
-            is_of_client = frame[1] & MASKED
-            for block in in_blocks(frame):
-                yield Entry(Mark.CLIENT_CHUNK if is_of_client else Mark.CHUNK, t_ns, block)
+    def mark(self, piece: bytes) -> Mark:
+        is_of_client = piece[1] & MASKED
+        return Mark.CLIENT_CHUNK if is_of_client else Mark.CHUNK
 
     def exchange_id(self, names: Names) -> str:
         """Return an id right behind which the ids of its turns sort."""

@@ -20,7 +20,6 @@ from recorder.cassettes import refusing
 from recorder.cassettes.calls import (
     NOT_TEXT,
     BodyBudget,
-    DecodedCall,
     ImportedCall,
     ImportedConnection,
     ImportedFile,
@@ -204,7 +203,7 @@ def _message(given: Any) -> bytes:
     return json_bytes(given["raw"] if is_raw else given)
 
 
-def _exchange(record: _TapRecord) -> DecodedCall:
+def _exchange(record: _TapRecord) -> ImportedCall:
     request, response, duration_ns = record.request, record.response, record.duration_ns
     target = target_of(request.path)
     dialect = by_path(request.method, target.partition("?")[0]).name
@@ -213,7 +212,7 @@ def _exchange(record: _TapRecord) -> DecodedCall:
     changed = {"content_type": JSON} if is_cut else {}
     pieces = [block(each.data, dialect, each.name) for each in response.sse_events] or [json_bytes(response.body)]
     is_binary = isinstance(request.body, dict) and "_encoding" in request.body
-    return DecodedCall(
+    return ImportedCall(
         method=request.method.upper(),
         target=target,
         upstream=by_name(dialect).upstream,

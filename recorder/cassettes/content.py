@@ -112,7 +112,7 @@ def dialect_of(payloads: Iterable[Any]) -> str:
     return "other"
 
 
-def payloads_of(format: Format, head: bytes) -> Iterable[Any]:
+def payloads_in(format: Format, head: bytes) -> Iterable[Any]:
     """Return the payloads in the beginning of a file."""
     if format == "json":
         return [decoded_or_none(head)]

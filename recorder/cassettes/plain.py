@@ -6,7 +6,7 @@ stored: the times are made up, one event every 10 ms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
@@ -20,12 +20,13 @@ from recorder.cassettes.calls import (
     imported_session,
     target_of,
 )
-from recorder.cassettes.content import HEAD_BYTES, Format, dialect_of, is_payload, looks_like_stream, payloads_of
+from recorder.cassettes.content import HEAD_BYTES, Format, dialect_of, is_payload, looks_like_stream, payloads_in
 from recorder.errors import RecorderError
-from recorder.model.events import Event, Header, ResponseHead, Session, true_headers
+from recorder.model.events import MEMORY_LIMIT, Header, Recording, ResponseHead, Session, true_headers
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.dialects.json_values import decoded_or_none
-from recorder.wire.framing import SSE, Framing
+from recorder.wire.framing import SSE
+from recorder.wire.recording import blocks, framing_in_head
 from recorder.wire.redaction.headers import redact_headers, redact_target
 from recorder.wire.sse import BOM, Splitter
 
@@ -84,7 +85,7 @@ class PlainStream:
         file.seek(0)
         head = file.read(HEAD_BYTES if format != "json" else DOCUMENT_LIMIT + 1)
         _CHECKS[format](file, head)
-        payloads = list(payloads_of(format, head))
+        payloads = list(payloads_in(format, head))
         self._file, self._format = file, format
         self._dialect = dialect or dialect_of(payloads)
         self._request = request or PlainRequest()
@@ -177,26 +178,15 @@ _CHECKS: dict[str, Callable[[BinaryIO, bytes], None]] = {
 }
 
 
-def payload_lines(events: Iterable[Event], framing: Framing) -> Iterator[bytes]:
+def payload_lines(recording: Recording) -> Iterator[bytes]:
     """Yield the payload of each event that has one, as a line of JSON."""
-    for number, block in enumerate(_blocks(events, framing.ends)):
-        if not number and framing is SSE:
-            block = block.removeprefix(BOM)
-        data = framing.fields(block).data
+    framing = framing_in_head(recording.response)
+    is_first = framing is SSE
+    for block in blocks(recording.events, MEMORY_LIMIT):
+        if block.raw is None or block.kind not in ("frame", "message"):
+            continue
+        data = framing.fields(block.raw.removeprefix(BOM) if is_first else block.raw).data
+        is_first = False
         line = b"" if data is None else data.replace(b"\n", b" ")  # white space, where JSON has it
         if is_payload(line):
             yield line + b"\n"
-
-
-def _blocks(events: Iterable[Event], ends: Callable[[bytes], bool]) -> Iterator[bytes]:
-    """Yield blocks of the stream; parts of one block are joined."""
-    parts: list[bytes] = []
-    for event in events:
-        if event.kind == "part":
-            parts.append(event.raw)
-        if parts and (event.kind != "part" or ends(event.raw)):
-            yield b"".join(parts)
-            parts.clear()
-        if event.kind == "frame":
-            yield event.raw
-    yield b"".join(parts)

@@ -25,7 +25,6 @@ from recorder.cassettes.calls import (
     Piece,
     check_values,
     from_base64,
-    in_blocks,
     message_of,
     read_whole,
     target_of,
@@ -248,8 +247,7 @@ def _pieces(call: _Call, started_ns: int, head_ns: int, came_ns: int) -> Iterato
     blocks = [piece.raw for piece in (*splitter.feed(body), *splitter.close())]
     events = [parse(block).data is not None for block in blocks]
     if not messages or sum(events) != len(messages):
-        for block in in_blocks(body):
-            yield came_ns, block
+        yield came_ns, body
         return
     due = iter(times)
     at_ns = head_ns

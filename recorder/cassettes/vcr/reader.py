@@ -30,7 +30,6 @@ from recorder.cassettes.calls import (
     check_storable,
     check_values,
     from_base64,
-    in_blocks,
     read_whole,
     target_of,
 )
@@ -189,8 +188,8 @@ def _pieces(response: _DecodedMessage) -> Iterator[tuple[int, bytes]]:
     """Yield the events of a response body with their times."""
     framing, t_ns, begins = _framing(response), 0, True
     if framing is None:
-        for block in in_blocks(response.body):
-            yield STEP_NS, block
+        if response.body:
+            yield STEP_NS, response.body
         return
     splitter = framing.splitter()
     for piece in (*splitter.feed(response.body), *splitter.close()):

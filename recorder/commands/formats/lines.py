@@ -14,19 +14,16 @@ from recorder.commands.terminal.files import SkippedFiles
 from recorder.commands.terminal.output import echo, write_bytes
 from recorder.errors import NotFoundError
 from recorder.files import save
-from recorder.model.events import BODY_KINDS
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line
 from recorder.model.text import safe_text
 from recorder.program import load
-from recorder.wire.recording import framing_in_head
 
 
 async def write_payloads(source: ExportSource) -> None:
     """Write the JSON of one event a line."""
     written = 0
     async for recording in source.recordings():
-        events = (event for event in recording.events if event.kind in BODY_KINDS)
-        for line in payload_lines(events, framing_in_head(recording.response)):
+        for line in payload_lines(recording):
             write_bytes(line)
             written += 1
     if not written:

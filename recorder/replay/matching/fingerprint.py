@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
+from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 from zlib import crc32
@@ -21,7 +22,7 @@ import msgspec
 
 from recorder.model.events import WEBSOCKET, Header, Recording, header
 from recorder.replay.matching.noise import TEXT_LIMIT, QuietBody, Rules
-from recorder.wire.dialects import by_path
+from recorder.wire.dialects import DIALECTS, by_path
 from recorder.wire.dialects.canonical import canonical
 from recorder.wire.dialects.json_values import Object, array, decoded_or_none, object_, too_deep
 from recorder.wire.dialects.user_text import without_outer_elements
@@ -257,10 +258,13 @@ def _without_boundary(request: MatchRequest) -> bytes:
     return request.body if boundary is None else request.body.replace(boundary, b"boundary")
 
 
-CONVERSATIONS = ("input", "messages", "contents")
-SPOKEN = frozenset({*CONVERSATIONS, "instructions", "system", "systemInstruction", "system_instruction", "tools"})
-"""The members of a request that the model reads; the others are parameters."""
-_WRAPPER = "request"  # of the Gemini CLI
+_PROMPTS = [dialect.prompt for dialect in DIALECTS if dialect.prompt is not None]
+_PARTS = list(chain.from_iterable(prompt.parts for prompt in _PROMPTS))
+_WRAPPERS = frozenset(chain.from_iterable(prompt.wrappers for prompt in _PROMPTS))
+
+CONVERSATIONS = tuple(dict.fromkeys(part.path for part in _PARTS if part.kind == "conversation"))
+SPOKEN = frozenset(part.path for part in _PARTS if part.kind != "parameter")
+"""The members of a request that the model reads, in any format; the others are parameters."""
 
 _TIME = r"(?<![\d-])\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)?(?![\d:])"
 """A time of RFC 3339, with or without its zone, to a second at least: a date alone may be what is asked about."""
@@ -273,9 +277,13 @@ _STAMP = re.compile(f"{_TIME}|{_UUID}")
 
 def without_stamps(body: Object) -> Object:
     """Return a body with the same text in place of each time and each UUID in what the model reads."""
-    found = {name: _hushed(member) if name in SPOKEN else member for name, member in body.items()}
-    if isinstance(body.get(_WRAPPER), dict):
-        found[_WRAPPER] = without_stamps(body[_WRAPPER])
+    found = {}
+    for name, member in body.items():
+        if name in SPOKEN:
+            found[name] = _hushed(member)
+        else:
+            is_wrapper = name in _WRAPPERS and isinstance(member, dict)
+            found[name] = without_stamps(member) if is_wrapper else member
     return found
 
 
@@ -288,7 +296,7 @@ def _hushed(value: Any) -> Any:
 
 
 def _shape(request: MatchRequest, body: Object) -> bytes | None:
-    inner = object_(body.get(_WRAPPER)) or body
+    inner = next(filter(None, (object_(body, name) for name in _WRAPPERS)), body)
     spoken = next((inner[name] for name in CONVERSATIONS if name in inner), None)
     if spoken is None or len(array(spoken)) > OUTLINE_LIMIT:
         return None
@@ -296,7 +304,7 @@ def _shape(request: MatchRequest, body: Object) -> bytes | None:
     facts = by_path(request.method, path).request_facts(path, canonical(body))
     if facts.text is None and not facts.results:
         return None
-    parameters = {name: value for name, value in {**body, **inner}.items() if name not in (*SPOKEN, _WRAPPER)}
+    parameters = {name: value for name, value in {**body, **inner}.items() if name not in SPOKEN | _WRAPPERS}
     roles = [_role(each) for each in array(spoken)]
     answered = [result.call_id or result.name for result in facts.results]
     words = None if facts.text is None else without_outer_elements(facts.text)

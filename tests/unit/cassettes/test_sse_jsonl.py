@@ -28,7 +28,6 @@ from recorder.files import save
 from recorder.ingest.pending import Batch
 from recorder.journal.format import Mark
 from recorder.model.events import (
-    BODY_KINDS,
     ExchangeEnd,
     Header,
     Imported,
@@ -37,7 +36,6 @@ from recorder.model.events import (
     RequestHead,
     ResponseHead,
 )
-from recorder.wire.framing import SSE
 from recorder.wire.recording import recording_of
 from recorder.wire.sse import FRAME_LIMIT
 from tests.support.aws_messages import aws_event, aws_message
@@ -457,8 +455,8 @@ def test_a_cassette_is_known_by_its_first_line() -> None:
 def test_payloads_are_lines_of_json() -> None:
     long = b'data: {"x":"' + b"y" * FRAME_LIMIT + b'"}\n\n'
     wire = b'event: a\ndata: {"type":\ndata: "a"}\n\n: c\n\n' + 2 * long + b"data: hello\n\ndata: [DONE]\n\ndata: {"
-    events = [event for event in told(taped(wire)).events if event.kind in BODY_KINDS]
-    assert [line[:13] for line in payload_lines(events, SSE)] == [
+    batch = told(taped(wire))
+    assert [line[:13] for line in payload_lines(recording_of(batch.exchanges[0], batch.events))] == [
         *(b'{"type": "a"}', b'{"x":"yyyyyyy', b'{"x":"yyyyyyy', b"[DONE]\n"),
     ]
 
