@@ -54,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="max",
         help="A factor on the speed, if no marker has one.",
     )
+    parser.addini("recorder", "Whether every test is as with a marker of its module.", type="bool", default=False)
     parser.addini("recorder_mode", "The mode of a run without --recorder-mode.", default="none")
     parser.addini("recorder_cassette_dir", "The directory of cassettes, beside each test file.", default="cassettes")
     parser.addini(
@@ -83,17 +84,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Give tests with the marker the fixture. Check the settings once, if a test needs them: a run without such a test
-    loads nothing for it.
+    """Give tests with the marker, or all if the ini file says so, the fixture. Check the settings once, if a test needs
+    them: a run without such a test loads nothing for it.
 
     A process of pytest-xdist cannot stop the run: there the tests fail one by one, with the same sentence.
     """
+    is_for_all = config.getini("recorder")
     for item in items:
-        if (
-            isinstance(item, pytest.Function)
-            and item.get_closest_marker("recorder")
-            and _FIXTURE not in item.fixturenames
-        ):
+        if not isinstance(item, pytest.Function) or _FIXTURE in item.fixturenames:
+            continue
+        if is_for_all or item.get_closest_marker("recorder"):
             item.fixturenames.insert(0, _FIXTURE)  # before those which make a client
             item.stash[_POINTS] = True
     is_worker = hasattr(config, "workerinput")
@@ -130,9 +130,13 @@ def recorder_replay(request: pytest.FixtureRequest) -> Iterator[Replay]:
     """
     config = request.config
     mode = config.getoption("recorder_mode") or config.getini("recorder_mode")
-    replay: Replay = load("recorder.testing.fixture:opened")(request.node, mode, config.stash[_BEGAN_NS])
+    points_clients = request.node.stash.get(_POINTS, False)
+    has_own = any(marker.name == "recorder" for marker in request.node.own_markers)
+    replay: Replay = load("recorder.testing.fixture:opened")(
+        request.node, mode, config.stash[_BEGAN_NS], is_of_many=points_clients and not has_own
+    )
     request.node.stash[_REPLAY], request.node.stash[_PASSED] = replay, False
-    variables = replay.variables(points_clients=request.node.stash.get(_POINTS, False))
+    variables = replay.variables(points_clients=points_clients)
     with pytest.MonkeyPatch.context() as patched:
         for name, value in variables.items():
             patched.setenv(name, value)

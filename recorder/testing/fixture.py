@@ -117,10 +117,13 @@ def _failing() -> Iterator[None]:
         raise pytest.fail.Exception(f"recorder: {error}", pytrace=False) from None
 
 
-def opened(item: pytest.Item, mode: str, began_ns: int) -> Replay:
-    """Return the recordings of a test. Fails it if there are none, or its marker makes no sense."""
+def opened(item: pytest.Item, mode: str, began_ns: int, *, is_of_many: bool) -> Replay:
+    """Return the recordings of a test. Fails it if there are none, or its marker makes no sense.
+
+    `is_of_many`: its marker is that of many tests, of which some need none.
+    """
     with _failing():
-        chosen = settings(item, mode, began_ns)
+        chosen = settings(item, mode, began_ns, is_of_many=is_of_many)
         loaded = _load(chosen, item.name)
         if chosen.mode == "once" and chosen.is_there and is_of_this_run(loaded.session.created_ns, chosen):
             chosen = chosen._replace(mode="new_episodes")  # a test of this run that shares the cassette has begun it
@@ -132,11 +135,14 @@ def _load(chosen: Settings, name: str) -> RecordedSession:
         return loaded("session_in", None, chosen.session)
     if chosen.replays and chosen.is_there:
         return load_cassette(chosen.cassette)
-    if chosen.records:
+    if chosen.records or chosen.is_of_many:
         return RecordedSession(Session(new_id(), time.time_ns(), name, SOURCE, "{}", "live"))
+    raise NotFoundError(f"There is no cassette {chosen.shown}. {_how_to_record(chosen)}")
+
+
+def _how_to_record(chosen: Settings) -> str:
     without = ", without the fault in its marker" if chosen.faults else ""
-    how = f"Record it from the real upstream{without}:\n  {chosen.how_to('once')}"
-    raise NotFoundError(f"There is no cassette {chosen.shown}. {how}")
+    return f"Record it from the real upstream{without}:\n  {chosen.how_to('once')}"
 
 
 class _RedactingMatcher(Matcher):
@@ -319,7 +325,7 @@ class Replay(RecordedTest):
         if self._journal is None:
             return None
         recorded = self._journal.recordings(self._loaded.session.session_id)
-        if self._settings.mode == "once" and not recorded and not self.requests:
+        if self._settings.mode == "once" and not self._settings.is_of_many and not recorded and not self.requests:
             pytest.fail(ASKED_NOTHING, pytrace=False)
         if not self._settings.verifies:
             used = {each.exchange_id for each in self.requests if each.exchange_id is not None}
@@ -333,6 +339,8 @@ class Replay(RecordedTest):
         missed = [each for each in self.requests if each.how == "miss"] if self._journal is None else []
         if not missed:
             return []
+        if not self._settings.is_there and self._settings.session is None:
+            return [f"recorder: There is no cassette {self._settings.shown}, and the test asks for an answer."]
         count = "1 request was" if len(missed) == 1 else f"{len(missed)} requests were"
         return [
             f"recorder: {count} not answered by {self._settings.source}.",
@@ -363,6 +371,8 @@ class Replay(RecordedTest):
 
     def _idle(self) -> list[str]:
         """Return a message on each fault that no request of the test has met."""
+        if self._settings.is_of_many and not self.requests:
+            return []
         idle = [fault for fault in self._settings.faults if all(fault.form in each.unused for each in self._faulty)]
         return [f"recorder: the fault {fault.form} did nothing: {self._unmet(fault)}." for fault in idle]
 
@@ -379,6 +389,8 @@ class Replay(RecordedTest):
     def _advice(self) -> list[str]:
         """Return how to record what is wanted without a loss for other tests, if that can be done from here."""
         chosen = self._settings
+        if not chosen.is_there and chosen.session is None:
+            return [_how_to_record(chosen)]
         if chosen.session is not None or chosen.faults:
             return []
         if is_only_of(self._loaded, chosen):

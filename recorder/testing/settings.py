@@ -55,6 +55,7 @@ class Settings(NamedTuple):
     redactions: Redactions
     allows_network: bool  # else clients that go past a replay are refused, and named
     levels: Sequence[Level]  # at which mode `verify` compares
+    is_of_many: bool  # the marker, of a class or a module, or the ini file: a test of them may ask for nothing
 
     @property
     def names(self) -> frozenset[str]:
@@ -100,7 +101,7 @@ def check(config: pytest.Config) -> None:
     _levels("recorder_verify", config.getini("recorder_verify"))
 
 
-def settings(item: pytest.Item, mode: str, began_ns: int) -> Settings:
+def settings(item: pytest.Item, mode: str, began_ns: int, *, is_of_many: bool) -> Settings:
     """Return the settings of a test. Raises `UsageError` for a value that makes no sense."""
     keywords = _keywords(item)
     folder = Path(item.config.getini("recorder_cassette_dir"))
@@ -131,6 +132,7 @@ def settings(item: pytest.Item, mode: str, began_ns: int) -> Settings:
         levels=_levels("verify of the recorder marker", _texts(keywords, "verify"))
         or _levels("recorder_verify", item.config.getini("recorder_verify"))
         or STABLE,
+        is_of_many=is_of_many,
     )
 
 

@@ -581,6 +581,30 @@ def test_the_marker_alone_records_with_the_key_there_is(
     project.said(passed=1)
 
 
+OF_MANY = {
+    "a module": ("pytestmark = pytest.mark.recorder\n", ""),
+    "the ini file": ("", "recorder = true"),
+}
+
+
+@pytest.mark.usefixtures("without_keys")
+@pytest.mark.parametrize("whose", OF_MANY)
+def test_of_many_tests_with_one_marker_those_which_ask_have_cassettes(
+    project: Project, upstream: Upstream, whose: str
+) -> None:
+    mark, ini = OF_MANY[whose]
+    project.pytester.makeini(f"[pytest]\n{ini}\nrecorder_upstream = openai={upstream.base}")
+    project.test(mark + BY_MARKER.replace("@pytest.mark.recorder\n", "") + "def test_two():\n    pass\n")
+    said = project.said(passed=1, failed=1)
+    assert f"recorder: There is no cassette {ONE_CASSETTE}, and the test asks for an answer." in said
+    assert "Record it from the real upstream:\n  pytest --recorder-mode once test_it.py::test_one" in said
+    project.said("--recorder-mode=once", passed=2)
+    project.said("--recorder-mode=rewrite", passed=2)
+    project.said(passed=2)
+    assert [path.name for path in project.pytester.path.rglob("*.sse.jsonl")] == ["test_one.sse.jsonl"]
+    assert [asked["input"] for asked in upstream.asked] == ["hi", "hi"]
+
+
 # -- what a run says of what it has written
 
 
