@@ -226,8 +226,11 @@ def _requests(
     for each in parent.recordings:
         reason = why_not(each)
         if reason is None:
-            found.append(resend_of(each, model, routes))
-        else:
+            try:
+                found.append(resend_of(each, model, routes))
+            except NotFoundError:
+                reason = "its path is not of a known API"
+        if reason is not None:
             reasons[reason] += 1
     for reason, count in reasons.items() if says else ():
         echo(f"{counted(count, 'exchange')} left out: {reason}.")

@@ -16,7 +16,7 @@ from recorder.model.events import EVENT_BYTES, LATEST, PIECE_BYTES, MemoryBudget
 from recorder.model.text import counted, safe_text
 from recorder.program import load
 from recorder.recordings.names import is_file, looks_like_file
-from recorder.recordings.selection import Numbered, Select, select_exchanges
+from recorder.recordings.selection import NoSuchExchangeError, Numbered, Select, select_exchanges
 from recorder.recordings.session import RecordedSession, budget_of, require_whole
 from recorder.store.queries.continued import continued
 from recorder.store.queries.reader import LogReader
@@ -115,11 +115,15 @@ def refusing_files(ref: str) -> Iterator[None]:
     """Say of a session that is not found inside that it is not a file either, if its name looks like one."""
     try:
         yield
+    except NoSuchExchangeError:
+        raise
     except (NotFoundError, StoreError) as error:
         if not looks_like_file(ref):
             raise
         if Path(ref).is_dir():
             raise refused(ref, IsADirectoryError()) from None
+        if Path(ref).exists():
+            raise UsageError(f"{ref} is not a regular file: write what it has to stdin, and name that -.") from None
         if isinstance(error, NotFoundError):
             raise NotFoundError(f"There is no file {ref}, and no session of that name.") from None
         raise NotFoundError(f"There is no file {ref}, and as a session: {error}") from error

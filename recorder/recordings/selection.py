@@ -9,6 +9,11 @@ from recorder.model.events import Exchange, Session
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import exchanges_named, session_named
 
+
+class NoSuchExchangeError(NotFoundError):
+    """The session is there, but not that exchange of it."""
+
+
 Numbered = tuple[int, Exchange]  # with its number in the session; 1 is the first
 Select = Callable[[LogReader, str, str | None], Awaitable[tuple[Session, list[Numbered]]]]
 
@@ -25,7 +30,7 @@ async def select_exchanges(log: LogReader, session: str, exchange: str | None) -
     if not matches:
         last = len(await log.exchanges(found.session_id))
         has = {0: "none", 1: "only 1"}.get(last, f"1 to {last}")
-        raise NotFoundError(f"Session {found.name} has no exchange {exchange}: it has {has}.")
+        raise NoSuchExchangeError(f"Session {found.name} has no exchange {exchange}: it has {has}.")
     if len(matches) > 1:
         raise UsageError(f"{exchange} is the beginning of {len(matches)} exchanges: give more of the id.")
     return found, matches

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
+import tempfile
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -77,6 +80,7 @@ def test_a_stored_body_of_another_tool_is_shown(tmp_path: Path) -> None:
     [
         ("missing.sse.jsonl", 3, "There is no file missing.sse.jsonl, and no session of that name."),
         (".", 2, ". is a directory: name the files in it."),
+        ("/dev/null", 2, "/dev/null is not a regular file: write what it has to stdin, and name that -."),
         (str(ROOT / "README.md"), 1, "README.md cannot be read: it is not a stream of server-sent events, "),
         (str(ROOT / "tests" / "data" / "cassettes" / "claude-tap.jsonl"), 3, "has no exchange 99: it has "),
     ],
@@ -85,6 +89,31 @@ def test_what_is_wrong_with_a_file_is_one_sentence(tmp_path: Path, name: str, co
     ran = run(tmp_path / "none.db", "show", name, "99")
     assert (ran.code, ran.out) == (code, b"")
     assert message in ran.err
+
+
+@pytest.mark.parametrize("command", [["lint", "run.1:9"], ["diff", "run.1:9", "run.1"], ["resend", "run.1:9"]])
+def test_an_exchange_that_is_missing_is_not_called_a_file(tmp_path: Path, command: list[str]) -> None:
+    recorded = Conversations(tmp_path / "recorder.db")
+    recorded.session("run.1").exchange(CALLS, QUESTION)
+    ran = run(recorded.path, *command)
+    assert (ran.code, ran.err) == (3, "Error: Session run.1 has no exchange 9: it has only 1.\n")
+
+
+def test_what_killed_commands_left_of_files_is_removed(
+    cassette: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, held, young = (tmp_path / f"recorder-file-{name}" for name in ("left", "held", "young"))
+    for folder in (left, held, young):
+        folder.mkdir()
+        (folder / "log.db").touch()
+    for folder in (left, held):
+        os.utime(folder, (0, 0))
+    lock = os.open(held, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    assert run(tmp_path / "none.db", "show", cassette).code == 0
+    os.close(lock)
+    assert {path.name for path in tmp_path.iterdir()} == {held.name, young.name}
 
 
 def test_a_file_is_not_followed(cassette: Path, tmp_path: Path) -> None:
