@@ -94,7 +94,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not isinstance(item, pytest.Function) or _FIXTURE in item.fixturenames:
             continue
         if is_for_all or item.get_closest_marker("recorder"):
-            item.fixturenames.insert(0, _FIXTURE)  # before those which make a client
+            # Before those which make a client. The list is shared by the tests of a function with parameters.
+            item.fixturenames = [_FIXTURE, *item.fixturenames]
             item.stash[_POINTS] = True
     is_worker = hasattr(config, "workerinput")
     if is_worker or not any(_FIXTURE in getattr(item, "fixturenames", ()) for item in items):

@@ -567,7 +567,11 @@ def test_two():
 def test_three(recorder_replay):
     assert "OPENAI_BASE_URL" not in os.environ
     ask(recorder_replay.base_url())
-""").holds("hi", path="cassettes/test_it/test_three.sse.jsonl").said(passed=3)
+@pytest.mark.recorder(cassette="{ONE_CASSETTE}")
+@pytest.mark.parametrize("n", [1, 2])
+def test_four(n):
+    openai.OpenAI().responses.create(model="m", input="hi", stream=True).response.read()
+""").holds("hi", path="cassettes/test_it/test_three.sse.jsonl").said(passed=5)
 
 
 def test_the_marker_alone_records_with_the_key_there_is(
