@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from recorder.replay.matching.client_ids import any_of, finding, is_client_id
+from recorder.replay.matching.references import ReferencePath, number_references
 from recorder.replay.matching.rules import DEFAULT, IN_TEXTS, How, Kind, Rule, read
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 from recorder.wire.redaction.headers import NEVER, REDACTED
@@ -57,7 +58,10 @@ class Rules:
         self.redactor = redactor
         self.until: How = until
         self._fields = [(rule.what.split("."), frozenset(rule.hint.split())) for rule in self._of("fields")]
-        self._references = [(rule.what.split("."), frozenset(rule.hint.split())) for rule in self._of("references")]
+        self._references = [
+            ReferencePath(rule.what.split("."), frozenset(rule.hint.split()), rule.found_by)
+            for rule in self._of("references")
+        ]
         self._patterns = [(rule, re.compile(rule.what)) for rule in self.rules if rule.kind in IN_TEXTS]
 
     def headers(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -85,7 +89,7 @@ class Rules:
         for path, beside in self._fields:
             if beside <= members:
                 _remove(body, path)
-        _number(body, self._references)
+        number_references(body, self._references)
         texts = list(islice(_texts(body), TEXTS_LIMIT + 1))
         if len(texts) > TEXTS_LIMIT:
             return QuietBody(body, {}, {})
@@ -209,30 +213,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif value.__class__ is list:
         for each in value:
             yield from _texts(each)
-
-
-def _number(body: Any, paths: Iterable[tuple[Sequence[str], frozenset[str]]]) -> None:
-    """Put numbers in the place of ids that refer to each other, in the order in which they stand."""
-    numbers: dict[str, int] = {}
-    for path, beside in paths:
-        for holder, name in _holders(body, path):
-            id = holder[name]
-            if isinstance(id, str) and beside <= holder.keys():
-                holder[name] = f"<reference {numbers.setdefault(id, len(numbers))}>"
-
-
-def _holders(value: Any, path: Sequence[str]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the objects that have a member at `path`, and its name."""
-    step, *rest = path
-    if not rest:
-        if isinstance(value, dict) and step in value:
-            yield value, step
-    elif step == "*":
-        members = list(value.values()) if isinstance(value, dict) else value
-        for each in members if isinstance(members, list) else ():
-            yield from _holders(each, rest)
-    elif isinstance(value, dict) and step in value:
-        yield from _holders(value[step], rest)
 
 
 def _remove(value: Any, path: Sequence[str]) -> None:

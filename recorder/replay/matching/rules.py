@@ -45,6 +45,7 @@ class Rule(msgspec.Struct, frozen=True):
     name: str
     what: str
     hint: str = ""
+    found_by: str = ""  # of `references`: `RequestNoise.found_by`
 
 
 AT_PATHS = ("fields", "references")
@@ -167,7 +168,7 @@ def _rules() -> Iterator[Rule]:
             yield Rule(kind, *row)
     for dialect in DIALECTS:
         for noise in dialect.request_noise:
-            yield Rule(noise.kind, noise.name, noise.what, noise.beside)
+            yield Rule(noise.kind, noise.name, noise.what, noise.beside, noise.found_by)
 
 
 DEFAULT = tuple(_rules())

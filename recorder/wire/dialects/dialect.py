@@ -52,6 +52,8 @@ class RequestNoise(msgspec.Struct, frozen=True):
     beside: str = ""
     """Names of members that the body has too, of `fields`, or that stand beside the id, of `references`: a member of
     that name may be something else in another format."""
+    found_by: str = ""
+    """The member of `references` by which the call of a result is found where an id is not there: its name."""
 
 
 def paths(names: str, **places: Iterable[str]) -> tuple[str, ...]:

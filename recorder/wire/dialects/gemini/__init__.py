@@ -50,6 +50,7 @@ def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     return {"error": {"code": status, "message": message, "status": kind}}
 
 
+_JOINS = "joins a call and its result: models before Gemini 3 give none, and clients leave it out or make one"
 _MODEL = re.compile(r"[\w.-]+")
 _FIELDS = frozenset({"candidates", "usageMetadata", "promptFeedback"})
 
@@ -165,9 +166,9 @@ time | chunk>createTime | when a response was made
     request_noise=(
         RequestNoise("parameters", "key", "key", "a key of the Gemini API"),
         # of a `functionCall`, a `functionResponse`, and a tool of Google's
-        RequestNoise("references", "gemini-call", "contents.*.parts.*.*.id", "joins a call and its result"),
+        RequestNoise("references", "gemini-call", "contents.*.parts.*.*.id", _JOINS, found_by="name"),
         # the Gemini CLI and a count of tokens wrap the request
-        RequestNoise("references", "gemini-wrapped-call", "*.contents.*.parts.*.*.id", "joins a call and its result"),
+        RequestNoise("references", "gemini-wrapped-call", "*.contents.*.parts.*.*.id", _JOINS, found_by="name"),
     ),
     profiles=("gemini",),
     own_rules=frozenset({"HT002", "ST006", "ST009"}),
