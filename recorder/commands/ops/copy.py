@@ -16,12 +16,13 @@ from recorder.commands.ops.backup import say_waiting
 from recorder.commands.terminal.options import format_option
 from recorder.commands.terminal.output import FOUND, echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
-from recorder.commands.terminal.recordings import say_if_stale
 from recorder.errors import RecorderError, StoreBusyError, UsageError
 from recorder.model.text import counted, safe_text
 from recorder.store.location import is_same_database
-from recorder.store.maintain.copy import BulkReader, CopyReport, copy, same_database
+from recorder.store.maintain.copy import CopiedLog, CopyReport, copy, same_database
+from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
+from recorder.store.schema import STALE
 from recorder.store.write.writer import Store
 
 AGAIN = "What was copied stays: run the same again to go on."
@@ -56,8 +57,7 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
     if is_same_database(*urls):  # as far as names say so: servers are compared when they are open
         raise same_database(*map(database_name, urls))
     try:
-        with asyncio.Runner() as runner:  # `run` of it would let Ctrl-C wait for as long as a locked database does
-            copied, offsets = runner.get_loop().run_until_complete(_copy(*urls, session))
+        copied, offsets = _copy(*urls, session)
     except StoreBusyError as error:
         raise RecorderError(f"{error} {AGAIN}") from error
     except KeyboardInterrupt:
@@ -74,21 +74,24 @@ def command(ctx: click.Context, source: str, target: str, session: tuple[str, ..
     ctx.exit(FOUND if findings else 0)
 
 
-async def _copy(
-    source: URL, target: URL, refs: Sequence[str]
-) -> tuple[list[CopyReport], Mapping[str, tuple[int, int]]]:
+def _copy(source: URL, target: URL, refs: Sequence[str]) -> tuple[list[CopyReport], Mapping[str, tuple[int, int]]]:
     """Return the copied sessions, and how far the source has ingested its journals."""
-    async with await BulkReader.open(source) as here:
-        ids = [(await session_named(here, ref)).session_id for ref in refs] if refs else None
-        offsets = await here.offsets()  # before its events
-        with Store(target) as store:
-            async with await BulkReader.open(target) as there:
-                with progress_bar("Copying") as move:
-                    copied = await copy(
-                        here, there, store, lambda done, total: move(completed=done, total=max(done, total)), ids
-                    )
-                await say_if_stale(there)
+    ids = asyncio.run(_ids(source, refs)) if refs else None
+    with CopiedLog.open(source) as here:
+        offsets = here.offsets()  # before its events
+        with Store(target) as store, CopiedLog.open(target) as there:
+            with progress_bar("Copying") as move:
+                copied = copy(here, there, store, lambda done, total: move(completed=done, total=max(done, total)), ids)
+            with store.transaction():
+                is_due = store.projector.is_due()
+    if is_due:
+        echo(STALE)
     return copied, offsets
+
+
+async def _ids(source: URL, refs: Sequence[str]) -> list[str]:
+    async with await LogReader.open(source) as log:
+        return [(await session_named(log, ref)).session_id for ref in refs]
 
 
 def _lines(copied: CopyReport) -> Iterator[str]:

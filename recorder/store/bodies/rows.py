@@ -68,21 +68,25 @@ def is_same(existing: Row | None, row: Row) -> bool:
     return {*differing} <= {_TYPE, _RAW} and (is_shared(existing) or is_shared(row))
 
 
+def whole_event(row: Row, ask: Ask) -> Event:
+    """Return the event of a row. Raises `ValueError` if it cannot be put together."""
+    if not is_shared(row):
+        return Event(*row)
+    whole = SharedRow(row)
+    return whole.event(ask(_SOURCES, whole.parameters))
+
+
 def whole_events(rows: Iterable[Row], ask: Ask) -> Iterator[Event]:
     """Yield the events of rows. Raises `ValueError` if one cannot be put together."""
     for row in rows:
-        if is_shared(row):
-            whole = SharedRow(row)
-            yield whole.event(ask(_SOURCES, whole.parameters))
-        else:
-            yield Event(*row)
+        yield whole_event(row, ask)
 
 
 def events_as_they_are(rows: Iterable[Row], ask: Ask) -> Iterator[Event]:
     """Yield the events of rows; one that cannot be put together keeps its raw recipe, which its hash does not fit."""
     for row in rows:
         try:
-            yield from whole_events([row], ask)
+            yield whole_event(row, ask)
         except ValueError:
             yield Event(*row)
 

@@ -17,28 +17,28 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from contextlib import aclosing
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Self
 
 import msgspec
-from sqlalchemy import URL, select, text
+from sqlalchemy import URL
 
 from recorder.errors import StoreBusyError, StoreConflictError, StoreError, StoreLostError, UsageError
 from recorder.model.events import Event, Exchange, Session
-from recorder.store.async_engine import AsyncEngine
+from recorder.store.bodies.rows import damaged, whole_event
+from recorder.store.location import database_name
 from recorder.store.maintain.purge.delete import bury
 from recorder.store.maintain.purge.tombstone import Tombstone
+from recorder.store.maintain.upkeep import VerifyConnection, opened
 from recorder.store.maintain.verify.chain import ChainVerifier, LogFinding
 from recorder.store.queries.outlines import LAST_POS, of_last_event
-from recorder.store.queries.reader import LogReader
-from recorder.store.schema import events, exchanges, ingest_offsets, sessions, tombstones
-from recorder.store.sql import FORMS, OF_EXCHANGE, columns_of, has_ended, of_named, of_session, struct_of
+from recorder.store.schema import events, exchanges, sessions, tombstones
+from recorder.store.sql import FORMS, OF_EXCHANGE, Statement, columns_of, has_ended
 from recorder.store.write.writer import Store
 
 PAGE_ROWS = 2_000
 PAGE_BYTES = 2 * 2**20
-ROWS_AT_ONCE = 64  # as they come from the driver
 FIRST_POS = -(2**63)  # nothing is before 0, and if something is, it is read
 COMMIT_ROWS = 5_000
 COMMIT_BYTES = 4 * 2**20
@@ -60,92 +60,98 @@ class Extent(msgspec.Struct, frozen=True):
     has_ended: bool = False
 
 
-_SESSION = select(sessions).where(of_session(sessions))
-_EXTENTS = text(f"""SELECT {columns_of(exchanges, "x")}, {LAST_POS} AS last_pos, {of_last_event("hash")} AS last_hash,
-    {has_ended("x")} AS has_ended
+_OFFSETS = Statement('SELECT recorder_id, segment, "offset" FROM ingest_offsets')
+_TOMBSTONES = Statement(f"SELECT {columns_of(tombstones, 't')} FROM tombstones AS t ORDER BY session_id")
+_COUNTS = Statement("""SELECT s.session_id, (SELECT count(*) FROM exchanges AS x WHERE x.session_id = s.session_id)
+FROM sessions AS s ORDER BY s.session_id""")
+_SESSION = Statement(f"SELECT {columns_of(sessions, 's')} FROM sessions AS s WHERE session_id = :session_id")
+_EXTENTS = Statement(f"""SELECT {columns_of(exchanges, "x")}, {LAST_POS}, {of_last_event("hash")}, {has_ended("x")}
 FROM exchanges AS x WHERE x.session_id = :session_id ORDER BY x.exchange_id""")
-_EVENTS = text(f"""SELECT {columns_of(events, "e")} FROM events AS e
-WHERE {OF_EXCHANGE} AND pos > :after ORDER BY pos LIMIT :limit""")
+_EVENTS = Statement(
+    f"SELECT {columns_of(events, 'e')} FROM events AS e WHERE {OF_EXCHANGE} AND pos > :after ORDER BY pos LIMIT :limit",
+    is_long=True,
+)
 
 
-class BulkReader(LogReader):
-    """A log that is copied, or copied to, open for reading."""
+class CopiedLog:
+    """A log that is copied, or copied to, open for reading: `with CopiedLog.open(url) as log:`."""
 
-    def __init__(self, url: URL) -> None:
-        super().__init__(url)
-        assert isinstance(self.source.pool, AsyncEngine)
-        self._streaming = self.source.pool
+    def __init__(self, name: str, reader: VerifyConnection) -> None:
+        self.name, self._reader = name, reader
 
-    async def server(self) -> tuple[str, ...]:
+    @classmethod
+    @contextmanager
+    def open(cls, url: URL) -> Iterator[Self]:
+        """Raise `NotFoundError` if there is no database, `StoreError` if it is not a log that can be read."""
+        with opened(url) as reader:
+            yield cls(database_name(url), reader)
+
+    def server(self) -> Sequence[Any]:
         """Return what identifies a database on a server, however its URL is written; empty for a file."""
-        sql = FORMS[self.engine].identity
-        return tuple((await self.rows(text(sql)))[0]) if sql else ()
+        sql = FORMS[self._reader.engine].identity
+        return self._ask(Statement(sql))[0] if sql else ()
 
-    async def offsets(self) -> dict[str, tuple[int, int]]:
+    def offsets(self) -> dict[str, tuple[int, int]]:
         """Return the segment and offset up to which each journal is ingested, by recorder."""
-        return {row.recorder_id: (row.segment, row.offset) for row in await self.rows(select(ingest_offsets))}
+        return {recorder_id: (segment, offset) for recorder_id, segment, offset in self._ask(_OFFSETS)}
 
-    async def tombstones(self) -> list[Tombstone]:
+    def tombstones(self) -> list[Tombstone]:
         """Return the tombstones of all purged sessions."""
-        rows = await self.rows(select(tombstones).order_by(tombstones.c.session_id))
-        return [struct_of(Tombstone, row) for row in rows]
+        return [Tombstone(*row) for row in self._ask(_TOMBSTONES)]
 
-    async def count(self, session_ids: Collection[str] | None = None) -> int:
-        """Return the number of exchanges, in all sessions or in some."""
-        sql = "SELECT count(*) FROM exchanges"
-        if session_ids is None:
-            [(count,)] = await self.rows(text(sql))
-        else:
-            named = of_named(f"{sql} WHERE session_id IN :session_ids")
-            [(count,)] = await self.rows(named, session_ids=list(session_ids))
-        return int(count)
+    def counts(self) -> dict[str, int]:
+        """Return the number of exchanges of each session, in order of the ids: that of their beginning."""
+        return {session_id: count for session_id, count in self._ask(_COUNTS)}
 
-    async def session_ids(self) -> list[str]:
-        """Return the ids of all sessions in order, which is that of their beginning."""
-        rows = await self.rows(text("SELECT session_id FROM sessions ORDER BY session_id"))
-        return [row.session_id for row in rows]
-
-    async def session(self, session_id: str) -> Session | None:
+    def session(self, session_id: str) -> Session | None:
         """Return a session; None if it does not exist."""
-        rows = await self.rows(_SESSION, session_id=session_id)
-        return struct_of(Session, rows[0]) if rows else None
+        rows = self._ask(_SESSION, session_id=session_id)
+        return Session(*rows[0]) if rows else None
 
-    async def extents(self, session_id: str) -> dict[str, Extent]:
+    def extents(self, session_id: str) -> dict[str, Extent]:
         """Return the exchanges of a session by their ids, in order of these."""
         found = {}
-        for row in await self.rows(_EXTENTS, session_id=session_id):
-            exchange = struct_of(Exchange, row)
-            found[exchange.exchange_id] = Extent(exchange, row.last_pos, row.last_hash, bool(row.has_ended))
+        for *row, last_pos, last_hash, is_over in self._ask(_EXTENTS, session_id=session_id):
+            exchange = Exchange(*row)
+            found[exchange.exchange_id] = Extent(exchange, last_pos, last_hash, bool(is_over))
         return found
 
-    async def all_events(self, exchange: Exchange) -> AsyncGenerator[Event]:
+    def events(self, exchange: Exchange) -> Iterator[Event]:
         """Yield all events of an exchange in order. Raise `StoreError` where they cannot be read on."""
-        key = {"session_id": exchange.session_id, "exchange_id": exchange.exchange_id, "limit": PAGE_ROWS}
         after = FIRST_POS
-        while True:
-            page: list[Event] = []
-            try:
-                await self._read_into(page, {**key, "after": after})
-            except StoreError:
-                if not page:  # else the next page begins with what cannot be read
-                    raise
-            if not page:
-                return
+        while page := self._page(exchange, after):
+            yield from page
             after = page[-1].pos
-            for event in page:
-                yield event
 
-    async def _read_into(self, page: list[Event], values: Mapping[str, Any]) -> None:
+    def _page(self, exchange: Exchange, after: int) -> list[Event]:
+        """Return the next events, as far as they can be read: at once, so that no transaction stays open."""
+        key = {"session_id": exchange.session_id, "exchange_id": exchange.exchange_id}
+        page: list[Event] = []
         size_bytes = 0
-        with self.source.translated(self.url):
-            async with self._streaming.connect() as connection, connection.stream(_EVENTS, values) as rows:
-                async for some in rows.partitions(ROWS_AT_ONCE):
-                    for row in some:
-                        event = await self.event_of(row)
-                        page.append(event)
-                        size_bytes += len(event.raw)
-                        if size_bytes >= PAGE_BYTES:
-                            return
+        try:
+            with (
+                self._reader.transaction(),
+                closing(self._reader.ask(_EVENTS, {**key, "after": after, "limit": PAGE_ROWS})) as rows,
+            ):
+                for row in rows:
+                    event = self._event(row)
+                    page.append(event)
+                    size_bytes += len(event.raw)
+                    if size_bytes >= PAGE_BYTES:
+                        break
+        except StoreError:
+            if not page:  # else the next page begins with what cannot be read
+                raise
+        return page
+
+    def _event(self, row: Sequence[Any]) -> Event:
+        try:
+            return whole_event(row, self._reader.ask)
+        except ValueError as error:
+            raise StoreError(damaged(row, error)) from error
+
+    def _ask(self, statement: Statement, **values: str) -> list[Sequence[Any]]:
+        return list(self._reader.ask(statement, values))
 
 
 # -- the copy
@@ -168,22 +174,25 @@ class CopyReport(msgspec.Struct):
         self.findings.append(LogFinding(exchange_id, pos, check, message))
 
 
-async def copy(
-    source: BulkReader, target: BulkReader, store: Store, progress: Progress, session_ids: Collection[str] | None = None
+def copy(
+    source: CopiedLog, target: CopiedLog, store: Store, progress: Progress, session_ids: Collection[str] | None = None
 ) -> list[CopyReport]:
     """Copy all sessions, or some, in order of their ids.
 
     `target` and `store` are the same database. Raise `UsageError` if `source` is it too, `StoreError` if one of them
     fails; what was copied until then stays.
     """
-    here = await source.server()
-    if here and here == await target.server():
+    here = source.server()
+    if here and here == target.server():
         raise same_database(source.name, target.name)
-    copying = _Copying(source, target, store, progress, await source.count(session_ids))
-    await copying.bury(of_source=session_ids is None)
-    for session_id in await source.session_ids() if session_ids is None else sorted(set(session_ids)):
-        await copying.copy(session_id)
-    await copying.commit()
+    counts = source.counts()
+    chosen = [session_id for session_id in counts if session_ids is None or session_id in session_ids]
+    total = sum(counts[session_id] for session_id in chosen)
+    copying = _Copying(source, target, store, progress, total)
+    copying.bury(of_source=session_ids is None)
+    for session_id in chosen:
+        copying.copy(session_id)
+    copying.commit()
     return list(copying.reports.values())
 
 
@@ -247,7 +256,7 @@ class _ExchangeCopy:
 class _Copying:
     """One copy, from its beginning to its end."""
 
-    def __init__(self, source: BulkReader, target: BulkReader, store: Store, progress: Progress, total: int) -> None:
+    def __init__(self, source: CopiedLog, target: CopiedLog, store: Store, progress: Progress, total: int) -> None:
         self._source, self._target, self._store = source, target, store
         self._progress, self._done, self._total = progress, 0, total
         self._purged: set[str] = set()  # sessions of which the target takes nothing
@@ -255,10 +264,10 @@ class _Copying:
         self._rows = self._bytes = 0
         self.reports: dict[str, CopyReport] = {}
 
-    async def bury(self, *, of_source: bool) -> None:
+    def bury(self, *, of_source: bool) -> None:
         """Add the source's tombstones to the target. A session that the target still has is for its owner to purge."""
-        self._purged = {each.session_id for each in await self._target.tombstones()}
-        new = [each for each in await self._source.tombstones() if each.session_id not in self._purged]
+        self._purged = {each.session_id for each in self._target.tombstones()}
+        new = [each for each in self._source.tombstones() if each.session_id not in self._purged]
         if not (of_source and new):
             return
         with self._store.transaction(alone=True):  # else somebody may add such a session at this moment
@@ -270,34 +279,34 @@ class _Copying:
     def _report(self, session_id: str) -> CopyReport:
         return self.reports.setdefault(session_id, CopyReport(session_id))
 
-    async def copy(self, session_id: str) -> None:
+    def copy(self, session_id: str) -> None:
         """Copy what the target lacks of a session."""
-        session = await self._source.session(session_id)
+        session = self._source.session(session_id)
         if session is None:  # it was purged meanwhile
             return
         report = self._report(session_id)
         report.name, report.purged = session.name, session_id in self._purged
-        extents = await self._source.extents(session_id)
-        if report.purged or not await self._add(session, report):
+        extents = self._source.extents(session_id)
+        if report.purged or not self._add(session, report):
             self._done += len(extents)
         else:
-            await self._copy_exchanges(report, extents)
+            self._copy_exchanges(report, extents)
         self._progress(self._done, self._total)
 
-    async def _copy_exchanges(self, report: CopyReport, extents: Mapping[str, Extent]) -> None:
-        there = await self._target.extents(report.session_id)
+    def _copy_exchanges(self, report: CopyReport, extents: Mapping[str, Extent]) -> None:
+        there = self._target.extents(report.session_id)
         for exchange_id, extent in extents.items():
             self._done += 1
             if extent != there.get(exchange_id):
-                await self._read(_ExchangeCopy(report, extent, there.get(exchange_id)))
+                self._read(_ExchangeCopy(report, extent, there.get(exchange_id)))
                 continue
             report.standing += 1
             if not extent.has_ended:
                 report.open.append(exchange_id)
 
-    async def _add(self, session: Session, report: CopyReport) -> bool:
+    def _add(self, session: Session, report: CopyReport) -> bool:
         """Add the row of a session. Return whether the target takes it."""
-        if await self._target.session(session.session_id) == session:
+        if self._target.session(session.session_id) == session:
             return True
         try:
             with self._store.transaction():
@@ -307,20 +316,19 @@ class _Copying:
             return False
         return True
 
-    async def _read(self, going: _ExchangeCopy) -> None:
+    def _read(self, going: _ExchangeCopy) -> None:
         """Read an exchange to the end that it has now."""
         try:
-            async with aclosing(self._source.all_events(going.exchange)) as reading:
-                async for event in reading:
-                    if going.take(event):
-                        self._rows += 1
-                        self._bytes += len(event.raw)
-                    if self._rows >= COMMIT_ROWS or self._bytes >= COMMIT_BYTES:
-                        await self.commit(going)
-                    if going.is_refused:
-                        return
-                    if going.is_broken or event.pos >= going.last_pos:
-                        break
+            for event in self._source.events(going.exchange):
+                if going.take(event):
+                    self._rows += 1
+                    self._bytes += len(event.raw)
+                if self._rows >= COMMIT_ROWS or self._bytes >= COMMIT_BYTES:
+                    self.commit(going)
+                if going.is_refused:
+                    return
+                if going.is_broken or event.pos >= going.last_pos:
+                    break
         except (StoreBusyError, StoreLostError):
             raise
         except StoreError as error:
@@ -329,7 +337,7 @@ class _Copying:
         going.conclude()
         self._going.append(going)
 
-    async def commit(self, unread: _ExchangeCopy | None = None) -> None:
+    def commit(self, unread: _ExchangeCopy | None = None) -> None:
         """Write what waits, and read back the exchanges that were read to their ends."""
         going = [*self._going, *([unread] if unread is not None else [])]
         self._going, self._rows, self._bytes = [], 0, 0
@@ -343,7 +351,7 @@ class _Copying:
         for each in going:
             each.count_written()
             if each.is_read and not each.is_refused:
-                await self._settle(each)
+                self._settle(each)
         self._progress(self._done, self._total)
 
     def _write(self, several: Sequence[_ExchangeCopy]) -> None:
@@ -364,21 +372,20 @@ class _Copying:
             each.is_refused, each.waiting = True, []
             each.report.find(each.exchange.exchange_id, "conflict", f"the target refuses it: {error}")
 
-    async def _settle(self, each: _ExchangeCopy) -> None:
-        if each.last is not None and not await self._is_there(each.exchange, each.last):
+    def _settle(self, each: _ExchangeCopy) -> None:
+        if each.last is not None and not self._is_there(each.exchange, each.last):
             message = f"{self._target.name} does not give back what was written: check its disk"
             each.report.find(each.exchange.exchange_id, "copy", message, each.last.pos)
         each.count()
 
-    async def _is_there(self, exchange: Exchange, last: Event) -> bool:
+    def _is_there(self, exchange: Exchange, last: Event) -> bool:
         """Return whether the chain in the target reaches the last event of the copy."""
         verifier = ChainVerifier(exchange.session_id, exchange.exchange_id, exchange)
         try:
-            async with aclosing(self._target.all_events(exchange)) as reading:
-                async for event in reading:
-                    verifier.feed(event)
-                    if event.pos >= last.pos:
-                        return event.hash == last.hash and not _is_broken(verifier)
+            for event in self._target.events(exchange):
+                verifier.feed(event)
+                if event.pos >= last.pos:
+                    return event.hash == last.hash and not _is_broken(verifier)
         except (StoreBusyError, StoreLostError):
             raise
         except StoreError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sqlite3
@@ -25,7 +24,7 @@ from recorder.model.events import Event, Session
 from recorder.store.engine import address_of
 from recorder.store.location import database_path, database_url
 from recorder.store.maintain import copy as copying
-from recorder.store.maintain.copy import BulkReader, CopyReport, Extent, copy
+from recorder.store.maintain.copy import CopiedLog, CopyReport, Extent, copy
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.schema import dead_letters, tables_of
 from recorder.store.sql import Statement
@@ -139,32 +138,24 @@ def copied(
     ids: Sequence[str] | None = None,
     busy_timeout_s: float = 30.0,
 ) -> list[CopyReport]:
-    async def all_of_it() -> list[CopyReport]:
-        async with await BulkReader.open(source) as here:
-            with Store(target, busy_timeout_s) as store:
-                async with await BulkReader.open(target) as there:
-                    return await copy(here, there, store, progress, ids)
-
-    return asyncio.run(all_of_it())
+    with CopiedLog.open(source) as here, Store(target, busy_timeout_s) as store, CopiedLog.open(target) as there:
+        return copy(here, there, store, progress, ids)
 
 
 def read(url: URL) -> Log:
-    async def rows() -> tuple[list[Session], list[Extent], list[Event], list[Any]]:
-        async with await BulkReader.open(url) as log:
-            ids = await log.session_ids()
-            found = [await log.session(id) for id in ids]
-            sessions = [each for each in found if each is not None]
-            extents = [extent for id in ids for extent in (await log.extents(id)).values()]
-            events = [event for each in extents async for event in log.all_events(each.exchange)]
-            return sessions, extents, events, await log.tombstones()
-
+    with CopiedLog.open(url) as log:
+        ids = list(log.counts())
+        sessions = [each for each in map(log.session, ids) if each is not None]
+        extents = [extent for id in ids for extent in log.extents(id).values()]
+        events = [event for each in extents for event in log.events(each.exchange)]
+        gone = log.tombstones()
     tables = (*tables_of.values(), dead_letters)
     with Store(url) as store, store.transaction():
         projections = {
             table.name: sorted((tuple(row) for row in store.ask(Statement(select(table)), {})), key=repr)
             for table in tables
         }
-    return Log(*asyncio.run(rows()), projections)
+    return Log(sessions, extents, events, gone, projections)
 
 
 _NUMBERS = ("exchanges", "events", "standing")
