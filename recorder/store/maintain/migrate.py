@@ -21,13 +21,12 @@ from sqlalchemy import Connection
 from recorder.errors import StoreError
 from recorder.store.engine import schema_named
 from recorder.store.schema import APPLICATION_ID as APPLICATION_ID
-from recorder.store.schema import HEAD, READ_REVISION, VERSION_TABLE
+from recorder.store.schema import HEAD
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-FIRST = "1"  # the oldest
-UNRELEASED = "0021"  # the last schema before the first release: its logs come over
+_UNRELEASED = re.compile("00[0-9]{2}")  # revisions of before the first release
 
 
 def migrations() -> Path:
@@ -38,12 +37,12 @@ def migrations() -> Path:
 
 
 def require_known(name: object, revision: str | None) -> None:
-    """Raise `StoreError` if the schema is of a newer recorder, or older than the last before the first release."""
+    """Raise `StoreError` if the schema is of a newer recorder, or older than the first release."""
     from alembic.script import ScriptDirectory
 
-    if revision is None or revision == UNRELEASED:
+    if revision is None:
         return
-    if _BEFORE.fullmatch(revision):
+    if _UNRELEASED.fullmatch(revision):
         raise StoreError(
             f"The database {name} was made before the first release of recorder (its schema is {revision}): `export` "
             "its sessions as cassettes with the recorder that made it, and `import` them here."
@@ -54,9 +53,6 @@ def require_known(name: object, revision: str | None) -> None:
             f"The database {name} was made by a newer recorder (its schema is {revision}, this one knows {HEAD}): "
             "upgrade recorder, or give another path."
         )
-
-
-_BEFORE = re.compile("00[0-9]{2}")
 
 
 def recreate(connection: Connection) -> None:
@@ -71,11 +67,6 @@ def run(connection: Connection) -> None:
     """Run the migrations that a database lacks, in the transaction of a connection."""
     from alembic import command
 
-    if connection.dialect.has_table(connection, VERSION_TABLE):
-        revision = connection.exec_driver_sql(READ_REVISION).scalar()
-        if revision == UNRELEASED:
-            schema_named(connection.dialect.name).bridge(connection)
-            connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{FIRST}'")
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
