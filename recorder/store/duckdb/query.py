@@ -25,15 +25,11 @@ from recorder.errors import RecorderError, UsageError
 from recorder.model.text import safe_text
 from recorder.store.duckdb.functions import FUNCTIONS, ROW_FUNCTIONS
 from recorder.store.queries.query import (
-    STOPPED,
-    TIMEOUT_S,
-    QueryResult,
+    NO_SQL,
     Row,
     Value,
     WatchedQuery,
-    distinct,
     first_word,
-    too_late,
 )
 from recorder.store.schema import REBUILD_IS_DUE
 
@@ -70,12 +66,6 @@ class DuckdbQuery(WatchedQuery):
         [(is_stale,)] = self._connection.execute(self._stale).fetchall()
         return bool(is_stale)
 
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
-        sql = sql.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
-        text = _TOKEN.sub(_for_driver, sql)
-        self._let_go()
-        return self._answer(self._rows(text, self._checked(text, dict(values or {})), timeout_s))
-
     def _interrupt(self) -> None:
         self._connection.interrupt()
 
@@ -84,7 +74,7 @@ class DuckdbQuery(WatchedQuery):
         with _explained():
             statements = self._connection.extract_statements(sql)
         if not statements:
-            raise UsageError("There is no SQL to run: `recorder query --list` names the views.")
+            raise UsageError(NO_SQL)
         if len(statements) > 1:
             raise RecorderError("`recorder query` runs one statement at a time.")
         try:
@@ -132,38 +122,30 @@ class DuckdbQuery(WatchedQuery):
         elif kind not in _REFERENCES or (kind == "SHOW_REF" and node["query"] is None):
             raise RecorderError("`recorder query` reads tables and views: `recorder query --list` names the views.")
 
-    def _rows(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
-        """Yield the names of the columns, then the rows."""
-        with self._watched(timeout_s) as alive:
+    def _answer(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
+        text = _TOKEN.sub(_for_driver, sql.replace("\0", "\ufffd"))
+        checked = self._checked(text, values)
+        with self._reported(timeout_s):
+            result = self._connection.execute(text, checked)
+            names = [column[0] for column in result.description or ()]
+        yield tuple(names)
+        while True:
             with self._reported(timeout_s):
-                result = self._connection.execute(sql, values)
-                names = [column[0] for column in result.description or ()]
-            yield tuple(distinct(names))
-            while True:
-                with self._reported(timeout_s):
-                    alive()
-                    page = result.fetchmany(ROWS)
-                if not page:
-                    return
-                for row in page:
-                    yield tuple(map(_value, row))
+                page = result.fetchmany(ROWS)
+            if not page:
+                return
+            for row in page:
+                yield tuple(map(_value, row))
 
     @contextmanager
     def _reported(self, timeout_s: float) -> Iterator[None]:
-        """Explain an interrupt: by a time limit, by `stop`, or by the user."""
         import duckdb
 
         try:
-            with _explained():
+            with self._in_time(timeout_s), _explained():
                 yield
         except (duckdb.InterruptException, RuntimeError) as error:
-            if self._is_stopped:
-                raise RecorderError(STOPPED) from error
-            if self._is_late():
-                raise RecorderError(too_late(timeout_s)) from error
-            raise KeyboardInterrupt from error
-        finally:
-            self._until_s = float("inf")  # what is done with a row takes its time
+            raise self._interrupted(timeout_s) from error
 
 
 @contextmanager

@@ -12,8 +12,9 @@ Rules of this file:
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any
 
 import psycopg
 from psycopg import errors
@@ -25,16 +26,12 @@ from recorder.store.postgres.connection import conninfo, translated
 from recorder.store.postgres.ddl import READER, SCHEMA
 from recorder.store.postgres.schema import open_log
 from recorder.store.queries.query import (
+    NO_SQL,
     STOP_S,
-    STOPPED,
-    TIMEOUT_S,
-    QueryResult,
     Row,
     Value,
     WatchedQuery,
-    distinct,
     first_word,
-    too_late,
 )
 from recorder.store.schema import REBUILD_IS_DUE
 
@@ -67,41 +64,36 @@ class PostgresQuery(WatchedQuery):
             try:
                 yield query
             finally:
-                query._let_go()
+                query.let_go()
 
     def is_stale(self) -> bool:
         with translated(self._url):
             row = self._connection.execute(REBUILD_IS_DUE.encode()).fetchone()
             return bool(row and row[0])
 
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
-        sql = sql.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
-        word = first_word(sql)
-        if not word:
-            raise UsageError("There is no SQL to run: `recorder query --list` names the views.")
-        if word not in READS:
-            raise RecorderError(f"`recorder query` only reads: {word} is refused.")
-        return self._answer(self._rows(sql, dict(values or {}), timeout_s))
-
     def _interrupt(self) -> None:
         with suppress(psycopg.Error):
             self._connection.cancel_safe(timeout=STOP_S)
 
-    def _rows(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
-        """Yield the names of the columns, then the rows."""
-        text = _TOKEN.sub(_for_driver, sql)
+    def _answer(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
+        word = first_word(sql)
+        if not word:
+            raise UsageError(NO_SQL)
+        if word not in READS:
+            raise RecorderError(f"`recorder query` only reads: {word} is refused.")
+        text = _TOKEN.sub(_for_driver, sql.replace("\0", "\ufffd")).encode()
         with self._explained(timeout_s), self._connection.cursor() as cursor:
-            described = False
-            with self._watched(timeout_s) as alive:
-                for row in cursor.stream(text.encode(), values):
-                    if not described:
-                        yield tuple(distinct([column.name for column in cursor.description or []]))
-                        described = True
+            stream: Any = cursor.stream(text, values)
+            with closing(stream) as rows:
+                with self._in_time(timeout_s):
+                    row = next(rows, None)
+                    if row is None:  # of no rows the stream has no names
+                        cursor.execute(text, values)
+                yield tuple(column.name for column in cursor.description or [])
+                while row is not None:
                     yield row
-                    alive()
-            if not described:  # of no rows the stream has no names
-                cursor.execute(text.encode(), values)
-                yield tuple(distinct([column.name for column in cursor.description or []]))
+                    with self._in_time(timeout_s):
+                        row = next(rows, None)
 
     @contextmanager
     def _explained(self, timeout_s: float) -> Iterator[None]:
@@ -110,9 +102,7 @@ class PostgresQuery(WatchedQuery):
                 try:
                     yield
                 except errors.QueryCanceled as error:
-                    if self._is_stopped:
-                        raise RecorderError(STOPPED) from error
-                    raise RecorderError(too_late(timeout_s)) from error
+                    raise self._interrupted(timeout_s) from error
                 except errors.ReadOnlySqlTransaction as error:
                     raise RecorderError("`recorder query` only reads.") from error
                 except _OF_THE_STATEMENT as error:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
 from threading import Event, Thread
 from typing import Any, NamedTuple, Protocol
+
+from recorder.errors import RecorderError
 
 TIMEOUT_S = 60.0  # without a row: the views answer in seconds from a log of any usual size
 LOOK_S = 0.1  # between two looks at whether somebody stops the statement
@@ -23,6 +25,7 @@ _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w*)", re.DOTALL)
 
 
+NO_SQL = "There is no SQL to run: `recorder query --list` names the views."
 STOPPED = "The statement was stopped."
 
 
@@ -57,46 +60,55 @@ class WatchedQuery:
         self._is_stopped = False
         self._open_rows: Generator[Row] | None = None
 
+    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
+        sql = sql.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
+        self.let_go()
+        self._open_rows = rows = self._watched(self._answer(sql, dict(values or {}), timeout_s))
+        return QueryResult(distinct([str(name) for name in next(rows)]), rows)
+
     def stop(self) -> None:
         self._is_stopped = True
 
-    def _interrupt(self) -> None:
-        raise NotImplementedError
-
-    def _answer(self, rows: Generator[Row]) -> QueryResult:
-        """Return the answer whose columns come before its rows, in place of the one that is open."""
-        self._let_go()
-        self._open_rows = rows
-        return QueryResult([str(name) for name in next(rows)], rows)
-
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         """Close an answer that was not read to its end: it has the connection, and closing that would wait for it."""
         if self._open_rows is not None:
             self._open_rows.close()
 
-    def _is_late(self) -> bool:
-        return self._is_stopped or time.monotonic() >= self._until_s
+    def _answer(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
+        """Yield the names of the columns, then the rows; what gives them is done `_in_time`."""
+        raise NotImplementedError
+
+    def _interrupt(self) -> None:
+        """Interrupt the statement. Called in another thread, and again until it ends."""
+        raise NotImplementedError
 
     @contextmanager
-    def _watched(self, timeout_s: float) -> Iterator[Callable[[], None]]:
-        """Interrupt a statement that gives no row for so long. Yields the function that begins the time again."""
-        ended = Event()
+    def _in_time(self, timeout_s: float) -> Iterator[None]:
+        """Give a step of the statement so long. What is done with a row takes its time."""
+        self._until_s = time.monotonic() + timeout_s
+        try:
+            yield
+        finally:
+            self._until_s = inf
 
-        def alive() -> None:
-            self._until_s = time.monotonic() + timeout_s
+    def _interrupted(self, timeout_s: float) -> RecorderError:
+        """Return the error of a statement that was interrupted."""
+        return RecorderError(STOPPED if self._is_stopped else too_late(timeout_s))
+
+    def _watched(self, rows: Generator[Row]) -> Generator[Row]:
+        ended = Event()
 
         def watch() -> None:
             again_s = AGAIN_S
             while not ended.wait(max(again_s, min(LOOK_S, self._until_s - time.monotonic()))):
-                if self._is_late():
+                if self._is_stopped or time.monotonic() >= self._until_s:
                     again_s = min(2 * again_s, STOP_S)
                     self._interrupt()
 
-        alive()
         watcher = Thread(target=watch, daemon=True)
         watcher.start()
         try:
-            yield alive
+            yield from rows
         finally:
             ended.set()
             watcher.join()

@@ -5,16 +5,15 @@ Rules of this file:
 * What a statement may do is a list of four things; whatever is not on it is refused before it runs. A connection that
   is merely opened for reading would still write: `ATTACH` and `VACUUM INTO` make files, `PRAGMA` undoes pragmas.
 * One call, one statement. Its rows are read as they are wanted, however many there are.
-* An interrupt stops a statement, and so does its time limit if it gives no row: between two steps of SQLite's machine.
-  One step may take hours, so what somebody typed runs in a process of its own (`recorder.store.queries.query_process`).
+* A statement that gives no row in time is interrupted, and so is one that somebody stops: between two steps of SQLite's
+  machine. One step may take hours, so what somebody typed runs in a process of its own
+  (`recorder.store.queries.query_process`).
 """
 
 from __future__ import annotations
 
-import math
 import sqlite3
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,13 +21,12 @@ from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
 from recorder.store.engine import DuckdbSource
-from recorder.store.queries.query import STOPPED, TIMEOUT_S, QueryResult, Row, Value, distinct, first_word, too_late
+from recorder.store.queries.query import NO_SQL, Row, Value, WatchedQuery, first_word
 from recorder.store.schema import REBUILD_IS_DUE
 from recorder.store.sqlite import address
 from recorder.store.sqlite.connection import translated
 from recorder.store.sqlite.schema import open_log
 
-STEPS = 10_000  # of SQLite's machine between two looks at whether someone interrupts: well under a millisecond
 VALUE_BYTES = 256 * 2**20  # of a value that a statement makes: SQLite's own limit is 1 GB, of which it makes copies
 
 _ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
@@ -43,15 +41,13 @@ _REFUSED_TABLES = {"sqlite_dbpage"}  # the pages of the file as they are, where 
 _READS = {"SELECT", "WITH", "VALUES", "EXPLAIN"}
 
 
-class SqliteQuery:
+class SqliteQuery(WatchedQuery):
     """A `recorder.store.queries.query.Query` of a database file; `with SqliteQuery.open(url) as query:`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        super().__init__()
         self.path = path
         self._connection = connection
-        self._timeout_s, self._until_s = TIMEOUT_S, math.inf
-        self._is_stopped = False
-        connection.set_progress_handler(self._is_late, STEPS)  # Python looks for signals when it calls it
 
     @classmethod
     @contextmanager
@@ -62,50 +58,43 @@ class SqliteQuery:
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
             connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
             connection.set_authorizer(_authorize)
-            yield cls(address.path(url), connection)
+            query = cls(address.path(url), connection)
+            try:
+                yield query
+            finally:
+                query.let_go()
 
     def is_stale(self) -> bool:
         with translated(self.path):
             return bool(self._connection.execute(REBUILD_IS_DUE).fetchone()[0])
 
-    def ask(self, sql: str, values: Mapping[str, Value] | None = None, timeout_s: float = TIMEOUT_S) -> QueryResult:
-        self._timeout_s = timeout_s
-        sql = sql.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
-        with self._explained(sql):
-            cursor = self._connection.execute(sql, dict(values or {}))
+    def _interrupt(self) -> None:
+        self._connection.interrupt()
+
+    def _answer(self, sql: str, values: dict[str, Value], timeout_s: float) -> Generator[Row]:
+        with self._explained(sql, timeout_s):
+            cursor = self._connection.execute(sql, values)
         if cursor.description is None:
-            raise UsageError("There is no SQL to run: `recorder query --list` names the views.")
-        return QueryResult(distinct([column[0] for column in cursor.description]), self._rows(sql, cursor))
-
-    def stop(self) -> None:
-        self._is_stopped = True
-
-    def _rows(self, sql: str, cursor: sqlite3.Cursor) -> Iterator[Row]:
-        while True:  # `yield from` would close the cursor, after its connection
-            with self._explained(sql):
+            raise UsageError(NO_SQL)
+        yield tuple(column[0] for column in cursor.description)
+        while True:
+            with self._explained(sql, timeout_s):
                 row = cursor.fetchone()
             if row is None:
                 return
             yield row
 
-    def _is_late(self) -> bool:
-        return self._is_stopped or time.monotonic() > self._until_s
-
     @contextmanager
-    def _explained(self, sql: str) -> Iterator[None]:
-        self._until_s = time.monotonic() + self._timeout_s
+    def _explained(self, sql: str, timeout_s: float) -> Iterator[None]:
         try:
-            yield
+            with self._in_time(timeout_s):
+                yield
         except UnicodeDecodeError as error:  # the driver takes what SQLite says for UTF-8, but it may quote any bytes
             raise RecorderError(f"{error.object.decode('utf-8', 'replace').rstrip('.')}.") from error
         except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
             code = getattr(error, "sqlite_errorcode", None)
-            if code == sqlite3.SQLITE_INTERRUPT and self._is_stopped:
-                raise RecorderError(STOPPED) from error
-            if code == sqlite3.SQLITE_INTERRUPT and self._is_late():
-                raise RecorderError(too_late(self._timeout_s)) from error
             if code == sqlite3.SQLITE_INTERRUPT:
-                raise KeyboardInterrupt from error
+                raise self._interrupted(timeout_s) from error
             if code in _OF_THE_STATEMENT:
                 raise RecorderError(_explanation(sql, error, code)) from error
             with translated(self.path):

@@ -14,6 +14,7 @@ import pytest
 
 from recorder.errors import RecorderError
 from recorder.store.location import database_url
+from recorder.store.queries import query as querying
 from recorder.store.sqlite.query import SqliteQuery, _authorize
 from tests.integration.store.test_query import ENDLESS
 from tests.support.rows import a_conversation, written
@@ -199,8 +200,9 @@ NEVER_DONE = [
 def test_what_never_ends_is_stopped_after_a_minute_if_nothing_else_was_said(
     query: SqliteQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a clock that is a second later whenever SQLite has somebody look at it."""
+    """By a clock that is a second later whenever somebody looks at it."""
     looks = count(1_000_000)
+    monkeypatch.setattr(querying, "LOOK_S", 0.0)
     monkeypatch.setattr(time, "monotonic", lambda: float(next(looks)))
     with pytest.raises(RecorderError, match="gave no row for 60 s: --timeout gives it more"):
         list(query.ask(ENDLESS).rows)
