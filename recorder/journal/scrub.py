@@ -7,13 +7,13 @@ Rules of this file:
 
 * A record keeps its length and its place, and its neighbours stay readable at every moment, of a crash and of a power
   cut too.
+* A record gets the mark `BLANK` first, one byte; that is on the disk before the payload is touched.
 * A body is overwritten after the commit that has its request, not before. If the request is ingested again after a
-  crash, it is taken from the log (`recorder.wire.request_body`). Its record gets the mark `BLANK` first, one byte; that
-  is on the disk before the payload is touched.
+  crash, it is taken from the log (`recorder.wire.request_body`).
 * The bytes that a client sent after a 101 are needed to decode the ones behind them, also after a crash: they are
   overwritten in the same way, but not before the exchange has ended and the journal is ingested beyond it.
 * Of a purged session only what is before the place up to which the journal is ingested is overwritten: that part is
-  never read again, so its records get a checksum that fits. What is behind it may be read this very moment.
+  never read again. What is behind it may be read this very moment.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 
 import msgspec
 
-from recorder.files import to_disk
+from recorder.files import sync, to_disk
 from recorder.journal.format import (
     HEADER,
     MAGIC,
@@ -40,7 +41,6 @@ from recorder.journal.format import (
     Position,
     Record,
     parse,
-    record_bytes,
 )
 from recorder.journal.reader import JournalReader, carried_path, read_carried, segment_name, segment_numbers
 from recorder.model.events import RequestHead
@@ -53,8 +53,7 @@ BLOCK_BYTES = 4 * 2**20  # of records that are searched, at a time
 _ZEROS = bytes(2**20)
 _BLANK = bytes([Mark.BLANK])
 _TO_ITS_END = sys.maxsize
-_BODIES, _SENT = frozenset({Mark.REQUEST_BODY}), frozenset({Mark.CLIENT_CHUNK})
-FROM_CLIENTS = _BODIES | _SENT
+FROM_CLIENTS = frozenset({Mark.REQUEST_BODY, Mark.CLIENT_CHUNK})
 
 Stretch = tuple[int, int, int]
 """A segment's number, and the bytes from where to where."""
@@ -114,13 +113,14 @@ class RequestBodyScrubber:
         try:
             if before is not None:
                 path = self._directory / segment_name(before.segment)
-                _scrub_payloads(path, [(0, before.offset)], FROM_CLIENTS, None)
-            for marks, spans in ((_BODIES, due), (_SENT, sent)):
+                _overwrite(path, [(0, before.offset)], lambda record: record.mark in FROM_CLIENTS)
+            for mark, spans in ((Mark.REQUEST_BODY, due), (Mark.CLIENT_CHUNK, sent)):
+                is_due = partial(_is_of, mark, spans)
                 for number, stretches in groupby(_joined(spans.values()), itemgetter(0)):
                     parts = [(start, end) for _, start, end in stretches]
-                    _scrub_payloads(self._directory / segment_name(number), parts, marks, spans)
+                    _overwrite(self._directory / segment_name(number), parts, is_due)
                 if not self._carried.isdisjoint(spans):
-                    _scrub_payloads(carried_path(self._directory, place), [(0, _TO_ITS_END)], marks, spans)
+                    _overwrite(carried_path(self._directory, place), [(0, _TO_ITS_END)], is_due)
                     self._carried.difference_update(spans)
         except OSError as error:
             log.warning("request bodies in the journal are not overwritten, and go with it: %s", error.strerror)
@@ -159,18 +159,18 @@ def without_body(record: Record) -> Record:
     return record._replace(mark=Mark.BLANK, payload=bytes(len(record.payload)))
 
 
-def _scrub_payloads(
-    path: Path, parts: Iterable[tuple[int, int]], marks: Collection[int], exchanges: Collection[int] | None
-) -> None:
-    """Overwrite the records of these marks and exchanges, or of all, in parts of a file, if it exists: one sync brings
-    all their marks onto the disk.
-    """
+def _is_of(mark: Mark, exchanges: Collection[int], record: Record) -> bool:
+    return record.mark == mark and record.exchange in exchanges
+
+
+def _overwrite(path: Path, parts: Iterable[tuple[int, int]], is_wanted: Callable[[Record], bool]) -> None:
+    """Overwrite some records in parts of a file, if it exists: one sync brings all their marks onto the disk."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
-        found = (_payloads(fd, max(start, len(MAGIC)), end, marks, exchanges) for start, end in parts)
+        found = (_payloads(fd, max(start, len(MAGIC)), end, is_wanted) for start, end in parts)
         payloads = list(chain.from_iterable(found))
         if not payloads:
             return
@@ -184,15 +184,13 @@ def _scrub_payloads(
         os.close(fd)
 
 
-def _payloads(
-    fd: int, start: int, end: int, marks: Collection[int], exchanges: Collection[int] | None
-) -> Iterator[tuple[int, int]]:
-    """Yield the offset and the length of each payload of these marks and exchanges."""
+def _payloads(fd: int, start: int, end: int, is_wanted: Callable[[Record], bool]) -> Iterator[tuple[int, int]]:
+    """Yield the offset and the length of each payload that is wanted."""
     while start < end and (
         records := list(parse(os.pread(fd, min(BODY_BLOCK_BYTES, end - start), start), Position(0, start)))
     ):
         for record in records:
-            if record.mark in marks and (exchanges is None or record.exchange in exchanges):
+            if is_wanted(record):
                 yield record.position.offset - len(record.payload), len(record.payload)
         start = records[-1].position.offset
 
@@ -203,38 +201,24 @@ def scrub_exchanges(directory: Path, place: Position, exchange_ids: Collection[s
     Records whose exchange began in a segment that is deleted are overwritten too: their session is unknown.
     """
     others: set[int] = set()
+
+    def is_gone(record: Record) -> bool:
+        began = _exchange_id(record)
+        if began is not None and began not in exchange_ids:
+            others.add(record.exchange)
+        return record.mark != Mark.SEGMENT and record.exchange not in others
+
     for number in segment_numbers(directory):
         if number <= place.segment:
+            path = directory / segment_name(number)
+            _overwrite(path, [(0, place.offset if number == place.segment else _TO_ITS_END)], is_gone)
             with suppress(FileNotFoundError):  # its recorder is done with it, and deletes it
-                _scrub_segment(directory / segment_name(number), number, place, exchange_ids, others)
+                sync(path)
     reader = JournalReader(directory, place, waits=False)  # it is asked once: what cannot be read now is said
     rest = chain(read_carried(directory, place), reader.records(BLOCK_BYTES))
     with suppress(FileNotFoundError):
         return not any(directory.glob("partial-*")) and not any(_exchange_id(each) in exchange_ids for each in rest)
     return True
-
-
-def _scrub_segment(path: Path, number: int, place: Position, exchange_ids: Collection[str], others: set[int]) -> None:
-    data = path.read_bytes()[len(MAGIC) :]
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        for record in parse(data, Position(number, len(MAGIC))):
-            if record.position > place:
-                break
-            began = _exchange_id(record)
-            if began is not None and began not in exchange_ids:
-                others.add(record.exchange)
-            if record.exchange not in others:
-                _zero_payload(fd, record)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _zero_payload(fd: int, record: Record) -> None:
-    length = len(record.payload)
-    buffers = record_bytes(record.exchange, record.mark, record.t_ns, bytes(length))
-    os.pwrite(fd, b"".join(buffers), record.position.offset - length - HEADER.size)
 
 
 def _exchange_id(record: Record) -> str | None:

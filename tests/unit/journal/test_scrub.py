@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ def test_only_the_stretch_is_read(journal: Journal) -> None:
         Exchange(journal, SECRET)
     file = journal.directory / segment_name(1)
     records = list(parse(file.read_bytes()[len(MAGIC) :], Position(1, len(MAGIC))))
-    scrub._scrub_payloads(file, [(0, records[1].position.offset)], {Mark.REQUEST_BODY}, None)
+    scrub._overwrite(file, [(0, records[1].position.offset)], lambda record: record.mark == Mark.REQUEST_BODY)
     assert standing(journal) == 2
 
 
@@ -232,7 +233,7 @@ def test_a_journal_is_readable_however_far_the_overwriting_came(
     written = os.pwrite
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", noted)
-        scrub._scrub_payloads(file, [(0, 2**40)], {Mark.REQUEST_BODY}, {1, 3})
+        scrub._overwrite(file, [(0, 2**40)], partial(scrub._is_of, Mark.REQUEST_BODY, {1, 3}))
     assert len(steps) > len(SECRET)
     for each in (*steps, file.read_bytes()):
         file.write_bytes(each)
