@@ -52,7 +52,8 @@ from recorder.archive.upkeep import FIRST_FILES, delete_sessions, private, those
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.store.engine import address_of
 from recorder.store.location import database_url
-from recorder.store.maintain.purge.delete import Archived, last_hashes, purge, require_owner
+from recorder.store.maintain.extents import last_hashes
+from recorder.store.maintain.purge.delete import Archived, purge, require_owner
 from recorder.store.maintain.purge.tombstone import ARCHIVED
 from recorder.store.maintain.upkeep import VerifyConnection, opened
 from recorder.store.maintain.verify.log import LogFinding, LogVerifier, Writer, all_of, differing_keys

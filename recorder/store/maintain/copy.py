@@ -28,13 +28,13 @@ from recorder.errors import StoreBusyError, StoreConflictError, StoreError, Stor
 from recorder.model.events import Event, Exchange, Session
 from recorder.store.bodies.rows import damaged, whole_event
 from recorder.store.location import database_name
+from recorder.store.maintain.extents import Extent, extents
 from recorder.store.maintain.purge.delete import bury
 from recorder.store.maintain.purge.tombstone import Tombstone
 from recorder.store.maintain.upkeep import VerifyConnection, opened
 from recorder.store.maintain.verify.chain import ChainVerifier, LogFinding
-from recorder.store.queries.outlines import LAST_POS, of_last_event
-from recorder.store.schema import events, exchanges, sessions, tombstones
-from recorder.store.sql import FORMS, OF_EXCHANGE, Statement, columns_of, has_ended
+from recorder.store.schema import events, sessions, tombstones
+from recorder.store.sql import FORMS, OF_EXCHANGE, Statement, columns_of
 from recorder.store.write.writer import Store
 
 PAGE_ROWS = 2_000
@@ -51,22 +51,11 @@ Progress = Callable[[int, int], None]
 # -- a side of a copy
 
 
-class Extent(msgspec.Struct, frozen=True):
-    """An exchange, and how far it is recorded."""
-
-    exchange: Exchange
-    last_pos: int = -1  # before the first event
-    last_hash: bytes | None = None
-    has_ended: bool = False
-
-
 _OFFSETS = Statement('SELECT recorder_id, segment, "offset" FROM ingest_offsets')
 _TOMBSTONES = Statement(f"SELECT {columns_of(tombstones, 't')} FROM tombstones AS t ORDER BY session_id")
 _COUNTS = Statement("""SELECT s.session_id, (SELECT count(*) FROM exchanges AS x WHERE x.session_id = s.session_id)
 FROM sessions AS s ORDER BY s.session_id""")
 _SESSION = Statement(f"SELECT {columns_of(sessions, 's')} FROM sessions AS s WHERE session_id = :session_id")
-_EXTENTS = Statement(f"""SELECT {columns_of(exchanges, "x")}, {LAST_POS}, {of_last_event("hash")}, {has_ended("x")}
-FROM exchanges AS x WHERE x.session_id = :session_id ORDER BY x.exchange_id""")
 _EVENTS = Statement(
     f"SELECT {columns_of(events, 'e')} FROM events AS e WHERE {OF_EXCHANGE} AND pos > :after ORDER BY pos LIMIT :limit",
     is_long=True,
@@ -110,11 +99,7 @@ class CopiedLog:
 
     def extents(self, session_id: str) -> dict[str, Extent]:
         """Return the exchanges of a session by their ids, in order of these."""
-        found = {}
-        for *row, last_pos, last_hash, is_over in self._ask(_EXTENTS, session_id=session_id):
-            exchange = Exchange(*row)
-            found[exchange.exchange_id] = Extent(exchange, last_pos, last_hash, bool(is_over))
-        return found
+        return extents(self._reader.ask, session_id)
 
     def events(self, exchange: Exchange) -> Iterator[Event]:
         """Yield all events of an exchange in order. Raise `StoreError` where they cannot be read on."""

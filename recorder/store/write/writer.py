@@ -28,14 +28,11 @@ from recorder.model.events import SHARED, Event, Exchange, Session
 from recorder.store.bodies.dedup import BodyDeduplicator
 from recorder.store.bodies.rows import events_as_they_are
 from recorder.store.engine import BUSY_TIMEOUT_S, WRITER_ROLE, Writer, schema_of, writing_of
-from recorder.store.location import database_name, database_path, database_url, default_url
+from recorder.store.location import database_name, database_path, database_url
 from recorder.store.queries.resumed_response import SESSION_OF_LAST_RESPONSE, SESSION_OF_RESPONSE, SESSIONS_OF_LINKS
 from recorder.store.schema import events, exchanges, sessions
 from recorder.store.sql import FORMS, OF_EXCHANGE, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, columns_of
 from recorder.store.write.projector import Projector
-
-__all__ = ["Store", "database_path", "database_url", "default_url"]
-
 
 _pos = attrgetter("pos")
 

@@ -24,7 +24,8 @@ from recorder.model.events import Event, Session
 from recorder.store.engine import address_of
 from recorder.store.location import database_path, database_url
 from recorder.store.maintain import copy as copying
-from recorder.store.maintain.copy import CopiedLog, CopyReport, Extent, copy
+from recorder.store.maintain.copy import CopiedLog, CopyReport, copy
+from recorder.store.maintain.extents import Extent
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.schema import dead_letters, tables_of
 from recorder.store.sql import Statement

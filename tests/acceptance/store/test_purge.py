@@ -22,7 +22,8 @@ from recorder.ingest.ingester import Ingester
 from recorder.journal.format import START, Position
 from recorder.journal.scrub import scrub_exchanges
 from recorder.journal.writer import Journal
-from recorder.store.maintain.purge.delete import Archived, last_hashes, late_exchanges, purge, sweep
+from recorder.store.maintain.extents import last_hashes
+from recorder.store.maintain.purge.delete import Archived, late_exchanges, purge, sweep
 from recorder.store.maintain.purge.tombstone import Counts
 from recorder.store.postgres import writer as postgres_writer
 from recorder.store.postgres.ddl import GRANTS

@@ -19,9 +19,9 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import URL, insert
@@ -30,21 +30,16 @@ from recorder.errors import RecorderError, StoreBusyError, StoreError, StoreLost
 from recorder.projections.rows import TABLES
 from recorder.store.engine import BUSY_TIMEOUT_S, schema_named, writing_of
 from recorder.store.location import database_name, database_url
+from recorder.store.maintain.extents import extents
 from recorder.store.maintain.purge.tombstone import Counts, Tombstone
 from recorder.store.schema import tombstones
 from recorder.store.search import INDEXES
-from recorder.store.sql import Statement, columns_of, has_ended
+from recorder.store.sql import Statement, columns_of
 from recorder.store.write.projector import attempt, of_each
 from recorder.store.write.writer import Store
 
 _OF_SESSION = "WHERE session_id = :session_id"
 _EXISTS = Statement(f"SELECT session_id FROM sessions {_OF_SESSION}")
-_EXCHANGES = Statement(
-    f"SELECT exchange_id, recorder_id, {has_ended('x')}, (SELECT hash FROM events AS e "
-    "WHERE e.session_id = x.session_id AND e.exchange_id = x.exchange_id "
-    "ORDER BY e.session_id DESC, e.exchange_id DESC, e.pos DESC LIMIT 1) "
-    f"FROM exchanges AS x {_OF_SESSION} ORDER BY exchange_id"
-)
 _RECORDERS = Statement("SELECT recorder_id FROM ingest_offsets")
 _EVENTS = Statement(f"SELECT count(*), coalesce(sum(length(raw)), 0) FROM events {_OF_SESSION}")
 _BURY = Statement(insert(tombstones))
@@ -56,16 +51,6 @@ _DELETES = {
 _GONE = f"SELECT {columns_of(tombstones, 't')} FROM tombstones AS t"
 _GONE_SESSION = Statement(f"{_GONE} {_OF_SESSION}")
 _NAMING = Statement(f"{_GONE} WHERE counts LIKE '%' || :recorder_id || '%'")
-
-Ask = Callable[[Statement, Mapping[str, str]], Iterable[Sequence[Any]]]
-"""The rows of a statement with values by name."""
-
-
-class _Exchange(NamedTuple):
-    exchange_id: str
-    recorder_id: str
-    has_ended: bool
-    last_hash: bytes | None  # of its last event
 
 
 class Archived(NamedTuple):
@@ -93,19 +78,19 @@ def purge(
     with store.transaction(alone=True):
         if not list(store.ask(_EXISTS, key)):
             return None
-        found = _exchanges(store.ask, session_id)
-        hashes = {each.exchange_id: each.last_hash for each in found}
+        found = extents(store.ask, session_id).values()
+        hashes = {each.exchange.exchange_id: each.last_hash for each in found}
         if archived is not None and hashes != archived.last_hashes:
             return None
         require_owner(store, "purge")
-        recording = {each.recorder_id for each in found if not each.has_ended}
+        recording = {each.exchange.recorder_id for each in found if not each.has_ended}
         if any(map(is_alive, recording)):
             raise being_recorded(session_id)
         journals = {*journals, *(recorder_id for (recorder_id,) in store.ask(_RECORDERS, {}))}
         late: dict[str, list[str]] = {}
         for each in found:
-            if each.recorder_id in journals:
-                late.setdefault(each.recorder_id, []).append(each.exchange_id)
+            if each.exchange.recorder_id in journals:
+                late.setdefault(each.exchange.recorder_id, []).append(each.exchange.exchange_id)
         [(count, size_bytes)] = store.ask(_EVENTS, key)
         counts = Counts(len(found), count, size_bytes, late, archived.name if archived else "")
         last_hash = next(filter(None, reversed(hashes.values())), None)
@@ -126,15 +111,6 @@ def sweep(database: str | Path | URL, *, vacuum: bool = True, busy_timeout_s: fl
     """
     url = database_url(database)
     return writing_of(url).sweep(url, vacuum=vacuum, busy_timeout_s=busy_timeout_s)
-
-
-def last_hashes(ask: Ask, session_id: str) -> dict[str, bytes | None]:
-    """Return the hash of the last event of each exchange of a session. In a transaction."""
-    return {each.exchange_id: each.last_hash for each in _exchanges(ask, session_id)}
-
-
-def _exchanges(ask: Ask, session_id: str) -> list[_Exchange]:
-    return [_Exchange(*row) for row in ask(_EXCHANGES, {"session_id": session_id})]
 
 
 def require_owner(store: Store, command: str) -> None:
