@@ -216,13 +216,6 @@ def test_what_never_ends_is_stopped(query: SqliteQuery, sql: str) -> None:
     assert list(query.ask("SELECT 1").rows) == [(1,)]
 
 
-def test_whoever_looks_at_rows_slowly_is_not_hurried(query: SqliteQuery) -> None:
-    rows = query.ask(ENDLESS.replace("max(x)", "x"), timeout_s=0.1).rows
-    assert next(rows) == (1,)
-    time.sleep(0.2)
-    assert [next(rows) for _ in range(100_000)][-1] == (100_001,)
-
-
 def test_a_value_has_a_limit(query: SqliteQuery) -> None:
     for sql in (
         "SELECT zeroblob(300 << 20)",

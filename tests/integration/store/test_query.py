@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -211,6 +212,13 @@ def test_columns_have_names_of_their_own(asking: Query) -> None:
 def test_rows_are_read_as_they_are_wanted(asking: Query) -> None:
     rows = asking.ask(f"{ENDLESS.replace('max(x)', 'x')}").rows
     assert [next(rows) for _ in range(3)] == [(1,), (2,), (3,)]
+
+
+def test_whoever_looks_at_rows_slowly_is_not_hurried(asking: Query) -> None:
+    rows = asking.ask(ENDLESS.replace("max(x)", "x"), timeout_s=1.0).rows
+    assert next(rows) == (1,)
+    time.sleep(1.5)  # longer than the statement has for a row
+    assert [next(rows) for _ in range(100_000)][-1] == (100_001,)
 
 
 def test_values_are_those_of_python(log: URL, asking: Query) -> None:
