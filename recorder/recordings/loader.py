@@ -68,7 +68,8 @@ class Loader:
             async with await self._open_log() as log:
                 loaded: set[str] = set()
                 for ref in sessions or [LATEST]:
-                    session, chosen = await self._select(log, ref, None)
+                    with refusing_files(ref):
+                        session, chosen = await self._select(log, ref, None)
                     if session.session_id not in loaded:
                         loaded.add(session.session_id)
                         found += await load_exchanges(log, session, chosen, budget, keeps_events=False)
@@ -122,6 +123,8 @@ def refusing_files(ref: str) -> Iterator[None]:
             raise
         if Path(ref).is_dir():
             raise refused(ref, IsADirectoryError()) from None
+        if Path(ref).is_file():  # where a session is to be named, and files by an option
+            raise UsageError(f"{ref} is a file: name it with --cassette.") from None
         if Path(ref).exists():
             raise UsageError(f"{ref} is not a regular file: write what it has to stdin, and name that -.") from None
         if isinstance(error, NotFoundError):

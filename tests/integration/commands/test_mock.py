@@ -32,6 +32,7 @@ def test_wrong_use_is_refused(db: Path, tmp_path: Path) -> None:
     forward = ("--otherwise", "forward", "--port", "9999", "--upstream", "openai=http://127.0.0.1:9999")
     for arguments, code, words in (
         (["nosuch"], 3, "no session 'nosuch'"),
+        ([__file__], 2, "test_mock.py is a file: name it with --cassette."),
         (["--cassette", tmp_path / "none.sse.jsonl"], 3, "There is no file"),
         (["--cassette", tmp_path], 2, "is a directory: name the files in it."),
         (["one", "--fault", "ruin@3"], 2, "'ruin@3' is not a fault"),
