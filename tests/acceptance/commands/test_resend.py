@@ -10,7 +10,10 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -28,6 +31,7 @@ from tests.support.server import run as command
 from tools.landed_schemas import schemas
 
 CACHED_S = 300.0  # as services do
+SEEDS, ANSWERS, DRIFT = range(100), 50, 0.1
 KEY = "sk-of-a-test-0123456789"
 CLIENT = """
 import os, sys, urllib.request as web
@@ -117,11 +121,18 @@ def test_nothing_is_sent_twice_by_two_at_once_or_after_kill_9(parent: Path, data
 
 
 class DriftingServer(DemoServer):
-    """A demo upstream at which one model fails."""
+    """A demo upstream at which one model fails, and the models `gpt-drifting-SEED` call tools in one answer of ten."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._random = {f"gpt-drifting-{seed}": Random(seed) for seed in SEEDS}
 
     def _reply(self, request: DemoRequest) -> DemoReply:
         if b"gpt-drifted" in request.body:
             return whole(b'{"error": {"message": "drifted"}}', JSON_HEADERS, 400)
+        model = request.json()["model"]
+        if model in self._random and self._random[model].random() < DRIFT:
+            request = replace(request, body=request.body.replace(b"refuse", b"weather"))
         return super()._reply(request)
 
 
@@ -155,6 +166,25 @@ def test_it_is_claimed_that_a_model_differs_only_beyond_the_control(parent: Path
     assert (row["requests"], row["is_claim"], shape["is_claim"], tools["is_claim"]) == (0, True, True, False)
     assert (shape["differing"], shape["answers"], shape["control"]) == (6, 6, {"differing": 0, "answers": 6})
     assert 0 < shape["difference"]["low"] < shape["difference"]["high"] == 1
+
+
+@pytest.mark.slow
+def test_a_drift_of_one_answer_in_ten_is_in_the_interval_of_95_in_100_seeds(tmp_path: Path) -> None:
+    db = empty(tmp_path / "recorder.db")
+    within: Counter[str] = Counter()
+    with beside(drifting) as there:
+        words = ("--session", "parent", "--upstream", f"openai={there.base_url}", "--")
+        assert run_parent(db, "run", *words, sys.executable, "-c", CLIENT, "refuse").code == 0
+        options = ("resend", "parent", "--to", there.base_url, "--times", ANSWERS, "--json")
+        assert run_parent(db, *options).code == 0, "the control"
+        unchanged = run_parent(db, *options, "--model", "gpt-unchanged")
+        assert unchanged.code == 0, unchanged.err
+        for seed in SEEDS:
+            ran = run_parent(db, *options, "--model", f"gpt-drifting-{seed}")
+            for each in json.loads(ran.out)["levels"]:
+                assert each["answers"] == ANSWERS
+                within[each["level"]] += each["difference"]["low"] <= DRIFT <= each["difference"]["high"]
+    assert min(within["shape"], within["tools"]) >= 95, within
 
 
 PRICES = '[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1000\noutput = 1000\n'
