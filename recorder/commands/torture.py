@@ -7,7 +7,8 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,21 +33,21 @@ from recorder.commands.terminal.table import Column, write_table
 from recorder.commands.terminal.with_words import WithWords
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.files import save
-from recorder.model.events import LATEST, Recording, Session
+from recorder.model.events import LATEST, Recording, Session, WebSocketTurn
 from recorder.model.text import counted, safe_text
 from recorder.proxy.app import Proxy
 from recorder.proxy.http import server
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.http.server_capacity import raise_limit
-from recorder.proxy.routing import Routes
 from recorder.recordings.session import require_whole
 from recorder.replay.matching.noise import Rules
 from recorder.replay.matching.rules import How
-from recorder.torture.faulty import with_faults
+from recorder.torture.faulty import recorded_again
 from recorder.torture.plan import PlannedFault, plan
 from recorder.torture.report import is_bad, junit_text, row, summary
 from recorder.torture.requests import NotingTransport
 from recorder.torture.verdict import CommandRun, JudgedFault, judged
+from recorder.wire.turns import is_connection, is_prewarm, is_turn, was_asked_for
 
 TIMEOUT_S = 30.0
 CLEAN_SHARE = 0.5  # of the timeout, which a run without a fault may take: one beside others takes longer
@@ -68,6 +69,7 @@ class _Torture(NamedTuple):
     rules: Rules
     seconds: float
     descriptors: int
+    websocket: bool = False  # whether turns over it were recorded: else CMD is to ask over HTTP
 
 
 @click.command(cls=WithWords, words_metavar="-- CMD [ARG]...")
@@ -169,10 +171,13 @@ async def _tortured(
 ) -> tuple[Session, list[_Found]]:
     """Run the command with each fault, some at once; return the session, and what was found, as planned."""
     recorded = await loader(db).find(ref)
-    over_http = [each for each in require_whole(recorded.recordings) if not each.is_switched]
-    if left_out := len(recorded.recordings) - len(over_http):
-        echo(f"Left out, over WebSocket: {counted(left_out, 'exchange')}. `recorder run --no-websocket` records HTTP.")
-    held = [await with_faults(each, (), speed) for each in over_http]
+    turns = [each for each in require_whole(recorded.recordings) if not is_connection(each)]
+    playable = [each for each in turns if not is_turn(each) or was_asked_for(each.request.target, each.request_body)]
+    torture = torture._replace(websocket=any(map(is_turn, playable)))
+    _say_left_out(recorded.recordings, playable)
+    held: list[Recording] = []
+    for each in playable:
+        held += await recorded_again(each, (), speed)
     clean, torture = await _clean(held, torture, ref)
     known = {each.exchange.exchange_id: each for each in held}
     faults = await plan(known[exchange_id] for exchange_id in dict.fromkeys(clean.answered))
@@ -192,14 +197,22 @@ async def _tortured(
     return recorded.session, [task.result() for task in tasks]
 
 
+def _say_left_out(recordings: Sequence[Recording], playable: Sequence[Recording]) -> None:
+    """Say how many connections have messages that are not turns, or were refused: they are not played."""
+    on = {each.request.websocket.connection for each in playable if isinstance(each.request.websocket, WebSocketTurn)}
+    others = [each for each in recordings if is_connection(each) and each.exchange.exchange_id not in on]
+    if others:
+        echo(f"Left out, without turns: {counted(len(others), 'connection')}.")
+
+
 async def _struck(
     fault: PlannedFault, held: Sequence[Recording], clean: CommandRun, torture: _Torture, speed: float | None
 ) -> _Found:
     """Run the command with one fault, whose recording stands before the one without it."""
-    faulty = await with_faults(fault.exchange, (fault.form,), speed)
+    faulty = await recorded_again(fault.exchange, (fault.form,), speed)
     place = held.index(fault.exchange)
-    ended = await _run([*held[:place], faulty, *held[place:]], torture, fault.exchange)
-    return _Found(judged(fault, ended.run, clean, faulty.exchange.exchange_id), ended.held)
+    ended = await _run([*held[:place], *faulty, *held[place:]], torture, fault.exchange)
+    return _Found(judged(fault, ended.run, clean, faulty[-1].exchange.exchange_id), ended.held)
 
 
 async def _clean(held: Sequence[Recording], torture: _Torture, ref: str) -> tuple[CommandRun, _Torture]:
@@ -253,23 +266,35 @@ async def _run(held: Sequence[Recording], torture: _Torture, struck: Recording |
     """Run the command once, answered with these recordings; `struck` is the one that has a fault."""
     noted: list[NotingTransport] = []
 
-    def make_proxy(transport: Transport, routes: Routes) -> Proxy:
+    def wrap(transport: Transport) -> Transport:
         noted.append(NotingTransport(transport, struck, held))
-        return Proxy(noted[0], routes, websocket=False)
+        return noted[0]
 
-    answering = Answering(held, torture.rules, make_proxy=make_proxy)
-    terms = ReplayTerms(torture.names, websocket=False)
+    make_proxy = partial(Proxy, websocket=torture.websocket)
+    answering = Answering(held, torture.rules, make_proxy=make_proxy, wrap=wrap)
+    terms = ReplayTerms(torture.names, websocket=torture.websocket)
     async with replaying(torture.words, held, answering.proxy, terms) as (ready, _):
         began_s = time.monotonic()
         ended = await child.captured(
             ready.words, ready.environment, seconds=torture.seconds, descriptors=torture.descriptors
         )
         took_s = time.monotonic() - began_s
-    seen = answering.seen()
-    answered = [each.exchange_id for each in seen if each.exchange_id is not None and each.method == "POST"]
-    used = {each.exchange_id for each in seen}
+    prewarms = {each.exchange.exchange_id for each in held if is_prewarm(each.request.target, each.request_body)}
+    posts = [each.exchange_id for each in answering.seen() if each.exchange_id is not None and each.method == "POST"]
+    answered = [exchange_id for exchange_id in posts if exchange_id not in prewarms]
     run = CommandRun(ended.code, ended.out, ended.err, noted[0].requests, answered)
-    return _Ended(run, [each for each in held if each.exchange.exchange_id in used], took_s)
+    return _Ended(run, _used(held, {each.exchange_id for each in answering.seen()}), took_s)
+
+
+def _used(held: Sequence[Recording], answered: Container[str | None]) -> list[Recording]:
+    """Return the recordings that answered, and the connections of those that are turns."""
+    wanted: set[str] = set()
+    for each in held:
+        if each.exchange.exchange_id in answered:
+            wanted.add(each.exchange.exchange_id)
+            if isinstance(each.request.websocket, WebSocketTurn):
+                wanted.add(each.request.websocket.connection)
+    return [each for each in held if each.exchange.exchange_id in wanted]
 
 
 def _written(folder: Path, session: Session, found: Sequence[_Found]) -> list[str | None]:

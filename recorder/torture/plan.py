@@ -13,6 +13,7 @@ from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
 from recorder.wire.recording import is_stream
 from recorder.wire.sse import parse
+from recorder.wire.turns import as_http, is_turn
 
 Boundary = Literal["start", "text", "arguments", "call", "items", "middle", "finish", "last", "after", "whole"]
 
@@ -45,6 +46,23 @@ _FORMS: Mapping[Boundary, Sequence[str]] = {
     "whole": ("slice:utf8",),
 }
 """The faults at each boundary: `n` is the number of the event that they come after."""
+
+_CLOSES = ("close@{n}:1000", "cut@{n}", "cut@{n}:reset", "stall@{n}")
+
+_FORMS_OVER_WEBSOCKET: Mapping[Boundary, Sequence[str]] = {
+    "start": _CLOSES,
+    "text": (*_CLOSES, "repeat@{n}"),
+    "arguments": (*_CLOSES, "repeat@{n}"),
+    "call": ("repeat@{n}",),
+    "items": ("close@{n}:1000", "cut@{n}"),
+    "middle": (*_CLOSES, "repeat@{n}"),
+    "finish": _CLOSES,
+    "last": ("close@{n}:1000", "cut@{n}"),
+    "after": ("close@{n}:1000", "cut@{n}"),
+    "whole": (),
+}
+"""Over WebSocket: an answer has no end of its own that could come too early, the connection has. A message is text, so
+no character is split, and what follows the last one is of no turn."""
 
 _WITH_ERRORS = ("text", "arguments")
 """The boundaries at which a stream says each error of its API too: no client knows them better at another one."""
@@ -105,17 +123,18 @@ async def plan(asked: Iterable[Recording]) -> list[PlannedFault]:
 
 
 def _can_be_struck(recorded: Recording) -> bool:
-    response = recorded.response
+    answer = as_http(recorded)
+    response = answer.response
     is_answered = response is not None and response.status < 400
-    is_readable = not recorded.is_switched and not recorded.is_coded
-    return is_answered and is_readable and recorded.request.method == "POST" and _is_turn(recorded)
+    is_readable = not answer.is_switched and not answer.is_coded
+    return is_answered and is_readable and answer.request.method == "POST" and _is_in_conversation(recorded)
 
 
-def _is_turn(recorded: Recording) -> bool:
+def _is_in_conversation(recorded: Recording) -> bool:
     """Return whether a request is one of a conversation: a client may well do without the title that it asks for."""
     exchange, path = recorded.exchange, recorded.request.target.partition("?")[0]
     facts = by_name(exchange.api).request_facts(path, recorded.request_body)
-    claims = Claims(recorded.request.headers, recorded.request_body)
+    claims = Claims(recorded.request.headers, recorded.request_body, is_message=is_turn(recorded))
     return placed(exchange.api, recorded.request.method, path, claims, facts).purpose in _TURNS
 
 
@@ -129,13 +148,14 @@ def _struck(streams: Sequence[Stream]) -> list[Stream]:
 
 
 async def _stream(recorded: Recording) -> Stream:
-    if not is_stream(recorded):
+    answer = as_http(recorded)
+    if not is_stream(answer):
         return Stream(recorded, [], None)
     dialect = by_name(recorded.exchange.api)
     decoder = dialect.decoder()
     facts: list[Sequence[Fact]] = []
     last: int | None = None
-    async for block in blocks(_one(recorded.body)):
+    async for block in blocks(_one(answer.body)):
         if block.event is not None:
             data, type = parse(block.raw).data, dialect.keys(block.raw).type
             facts.append(() if data is None else decoder.event(type, data))
@@ -156,8 +176,9 @@ def _statuses(stream: Stream, dialect: Dialect) -> Iterator[PlannedFault]:
 
 def _in_body(stream: Stream, dialect: Dialect) -> Iterator[PlannedFault]:
     """Yield the faults at the boundaries of a body."""
+    known = _FORMS_OVER_WEBSOCKET if is_turn(stream.exchange) else _FORMS
     for boundary, n in _boundaries(stream):
-        forms = [form.format(n=n) for form in _FORMS[boundary]]
+        forms = [form.format(n=n) for form in known[boundary]]
         if boundary in _WITH_ERRORS:
             forms += [f"error@{n}:{status}" for status in dialect.error_statuses if status >= _OF_SERVERS]
         for form in forms:

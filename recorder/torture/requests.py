@@ -12,6 +12,8 @@ from recorder.replay.transport import MISS_HEADER, ReplayTransport, match_reques
 from recorder.wire.dialects import by_path
 from recorder.wire.dialects.conversation import Conversation
 from recorder.wire.dialects.json_values import as_json
+from recorder.wire.logical_request import LogicalRequests, links_in
+from recorder.wire.turns import as_http
 
 REQUESTS_LIMIT = 1_000
 """Requests of a run that are looked at: a client that asks more often repeats itself."""
@@ -60,56 +62,56 @@ class NotingTransport:
     """
 
     def __init__(self, inner: Transport, struck: Recording | None, held: Sequence[Recording] = ()) -> None:
-        """`held` are all recordings that answer."""
+        """`held` are all recordings that answer. Requests that say only what is new since one of them go on from it."""
         self._inner, self._struck, self._held = inner, struck, held
+        self._logical = LogicalRequests(held)
         self._replay = ReplayTransport(Matcher([]))
         self.requests: list[AskedRequest] = []
 
     async def handle_async_request(self, request: Request) -> Response:
         asked = match_request(request, await request.aread())
         response = await self._inner.handle_async_request(request)
-        content = _content(asked)
+        content = self._content(asked)
         noted = AskedRequest(content.results, is_missed=MISS_HEADER in response.headers)
         if noted.is_missed and content.said is not None and self._struck is not None:
             struck = request_of(self._struck)
-            if asked.target == struck.target and content.says_no_more(_content(struck)):
+            if asked.target == struck.target and content.says_no_more(self._content(struck)):
                 noted = noted._replace(is_again=True)
-                if _wants_stream(asked) == _wants_stream(struck):
+                if self._wants_stream(asked) == self._wants_stream(struck):
                     await response.stream.aclose()
-                    response = await self._replay.replay(request, self._struck)
+                    response = await self._replay.replay(request, as_http(self._struck))
                     noted = noted._replace(is_missed=False)
-            elif content.successes > _content(struck).successes:
+            elif content.successes > self._content(struck).successes:
                 noted = noted._replace(goes_on=self._goes_on(content))
         if len(self.requests) < REQUESTS_LIMIT:
             self.requests.append(noted)
         return response
 
     def _goes_on(self, content: _Content) -> GoesOn:
-        recorded = [_content(request_of(each)).calls for each in self._held]
+        recorded = [self._content(request_of(each)).calls for each in self._held]
         return "as recorded" if any(content.calls <= calls for calls in recorded) else "otherwise"
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
+    def _content(self, asked: MatchRequest) -> _Content:
+        conversation = self._conversation(asked)
+        if conversation is None:
+            return _Content()
+        said = [message for message in conversation.messages if message.role in _OF_THE_CLIENT]
+        calls: set[str] = set()
+        for message in conversation.messages:
+            calls.update(as_json([part.name, part.value]) for part in message.parts if part.kind == "call")
+        results = list(conversation.results())
+        refusals = [result for result in results if result.failed]
+        return _Content(len(said), frozenset(calls), len(results), len(refusals))
 
-def _content(asked: MatchRequest) -> _Content:
-    conversation = _conversation(asked)
-    if conversation is None:
-        return _Content()
-    said = [message for message in conversation.messages if message.role in _OF_THE_CLIENT]
-    calls: set[str] = set()
-    for message in conversation.messages:
-        calls.update(as_json([part.name, part.value]) for part in message.parts if part.kind == "call")
-    results = list(conversation.results())
-    refusals = [result for result in results if result.failed]
-    return _Content(len(said), frozenset(calls), len(results), len(refusals))
+    def _wants_stream(self, asked: MatchRequest) -> bool:
+        conversation = self._conversation(asked)
+        return conversation is not None and bool(conversation.stream)
 
-
-def _wants_stream(asked: MatchRequest) -> bool:
-    conversation = _conversation(asked)
-    return conversation is not None and bool(conversation.stream)
-
-
-def _conversation(asked: MatchRequest) -> Conversation | None:
-    path = asked.target.partition("?")[0]
-    return by_path(asked.method, path).read_request(path, asked.body)
+    def _conversation(self, asked: MatchRequest) -> Conversation | None:
+        path, body = asked.target.partition("?")[0], asked.body
+        if any(links_in(asked.target, body, asked.method)):
+            body = self._logical.of_body(asked.target, body).encoded()
+        return by_path(asked.method, path).read_request(path, body)

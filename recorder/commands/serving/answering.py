@@ -39,6 +39,10 @@ _RESEMBLED: Mapping[How, tuple[str, str]] = {
 }
 
 
+def _bare(transport: Transport) -> Transport:
+    return transport
+
+
 class Answering:
     """A proxy that answers with `held`; `seen`, `unused` and `idle` report how it went."""
 
@@ -54,7 +58,9 @@ class Answering:
         otherwise: Transport | int = MISS_STATUS,
         faults: Sequence[Fault] = (),
         seed: int = 0,
+        wrap: Callable[[Transport], Transport] = _bare,
     ) -> None:
+        """`wrap` wraps what answers a request, and over WebSocket each turn."""
         self._forwards = not isinstance(otherwise, int)
         self._matcher = _LoggingMatcher(held, rules, strict=strict, forwards=self._forwards)
         replay = ReplayTransport(self._matcher, speed=speed, otherwise=otherwise)
@@ -62,7 +68,7 @@ class Answering:
         routes = Routes(
             [*recorded_upstreams(each.request.upstream for each in held), *upstreams], any_path=not self._forwards
         )
-        answers = WebSocketTransport(transport if faults else replay, replay)
+        answers = WebSocketTransport(wrap(transport if faults else replay), replay)
         self.proxy = make_proxy(answers, routes)
         self.aclose, self.idle = transport.aclose, transport.idle
         self.unused = self._matcher.unused

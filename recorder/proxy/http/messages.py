@@ -101,6 +101,7 @@ class RequestExtensions(TypedDict, total=False):
 
     recorder: object  # `recorder.proxy.routing.Origin`, if it came through the proxy
     target: bytes  # the request target to send, where the URL may not keep it as it was
+    is_message: bool  # it stands for a message over WebSocket
     upgrade: bytes  # the protocol that the request offers to switch to, if it does: `websocket`
     timeout: Mapping[str, float | None]  # httpx's: `read` is the client's patience in seconds
     outcome: str  # how the exchange ended, set by who breaks it off

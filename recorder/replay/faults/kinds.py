@@ -22,6 +22,7 @@ from recorder.replay.pace import FOREVER_S
 from recorder.replay.transport import origin_of, whole
 from recorder.wire.dialects import error_body, error_events
 from recorder.wire.framing import SSE
+from recorder.wire.turns import as_block, error_message
 from recorder.wire.websocket_endpoint import OutgoingFrame
 
 SLICE_BYTES = 64  # the longest slice, if no other is asked for
@@ -145,6 +146,9 @@ class ErrorAfter(_AtEvent, frozen=True):
         run.struck(self)
         request, origin = run.request, origin_of(run.request)
         message = f"recorder: a fault reports {self.status}."
+        if request.extensions.get("is_message"):
+            body = error_body(request.method, origin.target, origin.upstream, self.status, message)
+            return as_block(error_message(self.status, body))
         return error_events(request.method, origin.target, origin.upstream, self.status, message, self.event)
 
 

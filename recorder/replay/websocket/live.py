@@ -103,16 +103,17 @@ class _Frames:
 
 def _handshake(client: Request, frames: _Frames) -> Request:
     """Return a handshake of our own, with the client's other headers."""
+    origin = origin_of(client)
+    extensions = client.extensions.copy()
+    extensions["upgrade"] = PROTOCOL.encode()
+    extensions["recorder"] = msgspec.structs.replace(origin, headers=own_handshake(origin.headers))
+    return Request(client.method, client.url, own_handshake(client.headers.raw), frames, extensions)
+
+
+def own_handshake(headers: RawHeaders) -> RawHeaders:
+    """Return the headers of a handshake with a key of its own, and no extension."""
     own = [
         (b"sec-websocket-version", VERSION.encode()),
         (b"sec-websocket-key", b64encode(os.urandom(KEY_BYTES))),
     ]
-
-    def with_own(headers: RawHeaders) -> RawHeaders:
-        return [*(each for each in headers if each[0].lower() not in _OF_THIS_CONNECTION), *own]
-
-    origin = origin_of(client)
-    extensions = client.extensions.copy()
-    extensions["upgrade"] = PROTOCOL.encode()
-    extensions["recorder"] = msgspec.structs.replace(origin, headers=with_own(origin.headers))
-    return Request(client.method, client.url, with_own(client.headers.raw), frames, extensions)
+    return [*(each for each in headers if each[0].lower() not in _OF_THIS_CONNECTION), *own]

@@ -137,6 +137,7 @@ class Turns(ReplayedConnection):
 
         extensions = request.extensions.copy()
         extensions.pop("upgrade", None)
+        extensions["is_message"] = True
         extensions["recorder"] = msgspec.structs.replace(origin, headers=of_post(origin.headers))
         return Request("POST", request.url, of_post(request.headers.raw), WholeUpload(body), extensions)
 

@@ -17,8 +17,10 @@ import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.wire.dialects import by_name
+from tests.acceptance.commands.test_run import demo_upstream
 from tests.integration.commands.test_schema import problems
 from tests.support.empty_log import empty
+from tests.support.event_loop import beside
 from tests.support.server import PROGRAM, STOPPED_S, Ran, environment, run_parent, wait_until
 
 DEMO = Path(by_name.__code__.co_filename).parent / "openai_chat" / "demo.sse.jsonl"
@@ -97,6 +99,50 @@ def test_a_client_that_takes_an_end_for_the_whole_is_convicted_and_the_cassettes
     assert (whole.code, half.code) == (0, 0)
     assert whole.out.startswith(half.out)
     assert len(half.out) == 128, "the cassette alone shows the fault"
+
+
+# A client over WebSocket for which the connection may be closed when it likes: iteration ends with a Close of 1000.
+LISTENS = """
+import json, os, sys
+from websockets.sync.client import connect
+with connect(os.environ["OPENAI_BASE_URL"].replace("http", "ws", 1) + "/responses", proxy=None) as server:
+    server.send(json.dumps({"type": "response.create", "model": "gpt-demo", "input": "Hello."}))
+    for event in map(json.loads, server):
+        if event["type"] == "error":
+            sys.exit("an error")
+        if event["type"] == "response.completed":
+            break
+        if event["type"] == "response.output_text.delta":
+            print(event["delta"], end="")
+"""
+
+
+@pytest.mark.long
+def test_over_websocket_a_close_is_taken_for_the_whole_and_the_cassettes_show_it(tmp_path: Path) -> None:
+    db, listens = tmp_path / "recorder.db", [sys.executable, "-c", LISTENS]
+    with beside(demo_upstream) as demo:
+        options = ("--session", "parent", "--upstream", f"openai={demo.base_url}")
+        assert run_parent(db, "run", *options, "--", *listens).code == 0
+    words = ("--timeout", TIMEOUT_S, "--jobs", 8, "--cassettes", tmp_path / "faults", "--json", "parent")
+    rows = rows_of(run_parent(db, "torture", *words, "--", *listens))
+    assert len(rows) > 20
+    inside = {fault for fault, row in rows.items() if not row["place"].startswith("after")}
+    expected = {
+        "close": "took it for success",
+        "cut": "reported",
+        "error": "reported",
+        "status": "reported",
+        "stall": "hung",
+        "repeat": "did it twice",
+    }
+    assert {fault: rows[fault]["verdict"] for fault in inside} == {
+        fault: expected[fault.partition("@")[0].partition(":")[0]] for fault in inside
+    }
+    assert {rows[fault]["verdict"] for fault in {*rows} - inside} == {"survived"}
+    half = next(row for fault, row in rows.items() if fault.startswith("close") and row["place"] == "inside a text")
+    shown = run_parent(db, "run", "--replay", half["cassette"], "--", *listens)
+    assert shown.code == 0
+    assert f"it printed {len(shown.out)} bytes" in half["why"]
 
 
 @pytest.mark.slow

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
 import pytest
 import websockets
 from websockets.asyncio.client import ClientConnection
@@ -18,7 +17,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.http11 import Request, Response
 
-from recorder.model.events import CloseRecord, Recording
+from recorder.model.events import CloseRecord, Outcome, Recording
 from recorder.proxy.app import Proxy
 from recorder.proxy.recording import RecordingTransport
 from recorder.proxy.routing import Routes, Upstream
@@ -30,9 +29,9 @@ from recorder.replay.matching import Matcher
 from recorder.replay.matching.noise import Rules
 from recorder.replay.transport import ReplayTransport
 from tests.integration.replay.test_websocket import asked, over_http, received, request, texts
-from tests.support.event_loop import DEADLINE_S
+from tests.support.event_loop import DEADLINE_S, eventually
 from tests.support.proxy import served
-from tests.support.websocket import answer, connection, end_of, turn
+from tests.support.websocket import answer, connection, turn
 
 DEVELOPER = {"role": "developer", "content": "Be kind."}
 PREWARM = {"model": "m", "input": [DEVELOPER], "generate": False}
@@ -61,6 +60,7 @@ class Live:
     def __init__(self) -> None:
         self.connections: list[list[dict[str, Any]]] = []
         self.keys: list[str] = []
+        self.waits_behind: str | None = None  # a type of messages that have no answer
         self.answers: list[bytes] | None = None  # to each request; None: a response that says what was asked
         self.close: tuple[int, str] | None = None  # behind each answer
         self.refuses: HTTPStatus | None = None
@@ -70,8 +70,11 @@ class Live:
         self.connections.append(asked)
         async for message in connected:
             asked.append(json.loads(message))
-            number = sum(map(len, self.connections))
-            for each in self.answers or answer(f"resp_live_{number}", ["Live."]):
+            if asked[-1]["type"] == self.waits_behind:
+                continue
+            number, stream = sum(map(len, self.connections)), asked[-1].get("stream_id")
+            fields = {} if stream is None else {"stream_id": stream}
+            for each in self.answers or answer(f"resp_live_{number}", ["Live."], **fields):
                 await connected.send(each.decode())
             if self.close is not None:
                 await connected.close(*self.close)
@@ -156,6 +159,30 @@ async def test_a_prewarm_is_never_live_and_a_live_turn_has_what_it_had() -> None
     assert went == {"type": "response.create", **says("else"), "input": [DEVELOPER, *says("else")["input"]]}
 
 
+async def test_two_streams_are_answered_at_once_one_by_the_recording_and_one_live() -> None:
+    async with forked(*RECORDED) as fork, fork.connect() as client:
+        await client.send(request(says("else"), stream_id="b"))
+        await client.send(request(says("one"), stream_id="a"))
+        came = [json.loads(each) for each in [*await received(client), *await received(client)]]
+    texts_of = {each["stream_id"]: each["delta"] for each in came if each["type"].endswith(".delta")}
+    assert texts_of == {"a": "First.", "b": "Live."}
+
+
+async def test_what_a_client_says_to_a_live_answer_reaches_the_upstream() -> None:
+    async with forked(*RECORDED) as fork, fork.connect() as client:
+        fork.live.waits_behind = "response.create"
+        await client.send(request(says("else")))
+        await eventually(lambda: bool(fork.live.connections and fork.live.connections[0]))
+        await client.send(json.dumps({"type": "response.cancel"}))
+        await received(client)
+        assert [each["type"] for each in fork.live.connections[0]] == ["response.create", "response.cancel"]
+
+
+async def test_a_connection_without_turns_is_live() -> None:
+    async with forked(*RECORDED) as fork, fork.connect("/v1/realtime?model=m") as client:
+        assert await asked(client, says("one")) == texts(answer("resp_live_1", ["Live."]))
+
+
 async def test_a_recording_over_http_answers_a_turn() -> None:
     messages = answer("resp_1", ["First."])
     async with forked(over_http(says("one"), *messages)) as fork, fork.connect() as client:
@@ -230,17 +257,16 @@ async def test_a_server_that_hung_up_behind_a_whole_answer_does_not_do_so_again(
         assert await asked(client, says("else")) == texts(answer("resp_live_1", ["Live."]))
 
 
-async def test_a_played_answer_that_broke_off_breaks_off_again() -> None:
-    messages: Sequence[bytes] = answer("resp_1", ["First."])[:3]
-    broken = turn(says("one"), *messages, outcome="truncated")
-    hung_up = connection(close=CloseRecord("server", 1011, "gone"))
-    async with forked(hung_up, msgspec.structs.replace(broken, end=end_of("truncated"))) as fork:
+@pytest.mark.parametrize(("outcome", "code"), [("truncated", 1011), ("upstream_reset", None)])
+async def test_a_played_answer_that_broke_off_breaks_off_again(outcome: Outcome, code: int | None) -> None:
+    close = CloseRecord("server", code, "gone") if code is not None else CloseRecord(None)
+    broken = turn(says("one"), *answer("resp_1", ["First."])[:3], outcome=outcome)
+    async with forked(connection(close=close), broken) as fork:
         async with fork.connect() as client:
             await client.send(request(says("one")))
             with pytest.raises(ConnectionClosed) as closed:
                 await received(client)
-        assert closed.value.rcvd is not None
-        assert closed.value.rcvd.code == 1011
+        assert (closed.value.rcvd.code if closed.value.rcvd is not None else None) == code
         [again] = [each for each in fork.recorded() if each.request.method == "WEBSOCKET"]
     assert again.end is not None
-    assert again.end.outcome == "truncated"
+    assert again.end.outcome == outcome

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from functools import partial
 
+import msgspec
 import pytest
 
 from recorder.errors import UpstreamError
@@ -18,6 +19,8 @@ from recorder.replay.fork import ForkTransport, in_body, in_path
 from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
 from tests.support.proxy import request_for
+from tests.support.recordings import ask, record
+from tests.support.websocket import answer, end_of
 from tests.unit.replay.test_transport import request, stream
 
 
@@ -111,3 +114,21 @@ async def test_a_probe_that_was_not_recorded_is_live_and_nothing_else() -> None:
         await fork.handle_async_request(request("HEAD", "/api/hello", body=b""))
     assert (await fork.handle_async_request(request())).status_code == 200
     assert (len(upstream.asked), fork.unused()) == (1, [])
+
+
+async def test_a_live_request_has_the_items_of_a_replayed_answer_in_the_place_of_its_id() -> None:
+    said = {"role": "user", "content": "hi"}
+    body = {"model": "m", "input": [said], "stream": True}
+    blocks = [b"data: %b\n\n" % payload for payload in answer("resp_1", ["Hello."])]
+    upstream = Upstream()
+    played = msgspec.structs.replace(record(ask(body), *blocks), end=end_of())
+    fork = ForkTransport(ReplayTransport(Matcher([played]), speed=None), upstream, recorded)
+    await fork.handle_async_request(request(body=json.dumps(body).encode()))
+    asked = request(body=json.dumps({**body, "previous_response_id": "resp_1"}).encode())
+    asked.extensions["recorder"] = Origin("openai", "/v1/responses", asked.headers.raw)
+    with pytest.raises(UpstreamError):
+        await fork.handle_async_request(asked)
+    went = json.loads(await upstream.asked[0].aread())
+    items = went.pop("input")
+    assert went == {"model": "m", "stream": True}
+    assert (items[0], items[1]["content"][0]["text"], items[2]) == (said, "Hello.", said)
