@@ -19,10 +19,10 @@ from recorder.archive.registry import archives_of, register, unregister
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
-from recorder.commands.terminal.options import database_option, format_option
+from recorder.commands.terminal.options import database_option, flag, format_option
 from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.progress import progress_bar
-from recorder.commands.terminal.table import Column, write_table
+from recorder.commands.terminal.table import Column, Number, write_table
 from recorder.commands.terminal.times import INSTANT
 from recorder.errors import RecorderError, UsageError
 from recorder.model.text import counted, safe_text
@@ -34,10 +34,10 @@ from recorder.store.write.writer import Store
 
 _COLUMNS = (
     Column("month"),
-    Column("sessions", right=True),
-    Column("events", right=True),
-    Column("bytes", right=True),
-    Column("archived", right=True),
+    Number("sessions"),
+    Number("events"),
+    Number("bytes"),
+    Number("archived"),
 )
 
 
@@ -55,14 +55,14 @@ _COLUMNS = (
     help="The place of the Parquet files of a new archive. An archive in S3 takes its key from the variables of AWS. "
     "[default: a folder beside the catalog]",
 )
-@click.option("--dry-run", is_flag=True, help="Only list what would be archived, by month.")
+@flag("--dry-run", help="Only list what would be archived, by month.")
 @click.option(
     "--vacuum/--no-vacuum",
     default=True,
     show_default=False,
     help="Rewrite the file of the log: it gets smaller. On PostgreSQL, VACUUM.",
 )
-@click.option("--list", is_flag=True, help="List the archives that are read together with the log.")
+@flag("--list", help="List the archives that are read together with the log.")
 @click.option(
     "--attach",
     metavar="ARCHIVE",

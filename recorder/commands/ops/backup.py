@@ -10,7 +10,7 @@ from sqlalchemy import URL
 
 from recorder.archive.place import chosen_url, database_name, is_archive
 from recorder.commands.ops.journals import journals
-from recorder.commands.terminal.options import database_option
+from recorder.commands.terminal.options import database_option, flag
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import UsageError
@@ -23,7 +23,7 @@ from recorder.store.maintain.upkeep import upkeep_of
 
 @click.command("backup")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@flag("--force", help="Replace FILE if it exists.")
 @database_option
 def backup(db: str | None, file: Path, force: bool) -> None:
     """Copy the database to FILE as it is now. Recorders can continue.

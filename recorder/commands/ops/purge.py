@@ -23,11 +23,11 @@ from recorder.archive.upkeep import purge_archive, sessions_there
 from recorder.commands.ops.journals import journals
 from recorder.commands.ops.recover import recover_left
 from recorder.commands.ops.writers import writer_at
-from recorder.commands.terminal.options import Parsed, database_option, format_option
+from recorder.commands.terminal.options import Parsed, database_option, flag, format_option
 from recorder.commands.terminal.output import echo, write_json
 from recorder.commands.terminal.progress import Update, progress_bar
 from recorder.commands.terminal.recordings import select
-from recorder.commands.terminal.table import Column, short_ids, write_table
+from recorder.commands.terminal.table import Column, Number, short_ids, write_table
 from recorder.commands.terminal.times import INSTANT
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
 from recorder.journal.format import START, Position
@@ -48,9 +48,9 @@ _COLUMNS = (
     Column("session"),
     Column("name", least=20),
     Column("last"),
-    Column("exchanges", right=True),
-    Column("events", right=True, goes=1),
-    Column("bytes", right=True),
+    Number("exchanges"),
+    Number("events", goes=1),
+    Number("bytes"),
 )
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
@@ -98,8 +98,8 @@ class Chosen(NamedTuple):
     metavar="TEXT",
     help="What the tombstone says. [default: the condition that chose it]",
 )
-@click.option("--dry-run", is_flag=True, help="Only list the sessions that would be deleted.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@flag("--dry-run", help="Only list the sessions that would be deleted.")
+@flag("--yes", "-y", help="Do not ask.")
 @click.option(
     "--vacuum/--no-vacuum",
     default=True,

@@ -6,7 +6,7 @@ import click
 
 from recorder.archive.place import chosen_url, database_name, database_of, is_archive, require_log
 from recorder.archive.schema import upgrade as upgrade_archive
-from recorder.commands.terminal.options import database_option
+from recorder.commands.terminal.options import database_option, flag
 from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import UsageError
@@ -17,9 +17,8 @@ from recorder.store.write.writer import Store
 
 
 @click.command()
-@click.option(
+@flag(
     "--roles",
-    is_flag=True,
     help=f"On PostgreSQL, make the roles {WRITER_ROLE} and {READER_ROLE}, and grant them their rights.",
 )
 @click.option(
