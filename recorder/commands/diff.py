@@ -8,6 +8,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 import click
@@ -19,19 +20,10 @@ from recorder.commands.terminal.output import FOUND, echo, is_plain, terminal_wi
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.diff import ALL, TOLERANCE, Level, Report, Terms, diff
-from recorder.diff.report import SHOWN, Line, Rendering, document, stat_lines
+from recorder.diff.report import SHOWN, Line, Rendering, document, levels_in, stat_lines
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.text import safe_text
 from recorder.recordings.session import RecordedSession
-
-
-def _levels(names: str) -> tuple[Level, ...]:
-    """Return levels by their names, with commas between."""
-    named: dict[str, Level] = {level: level for level in ALL}
-    words = [word.strip() for word in names.split(",") if word.strip()]
-    if unknown := [word for word in words if word not in named]:
-        raise ValueError(f"there is no level {unknown[0]!r}: the levels are {', '.join(ALL)}.")
-    return tuple(named[word] for word in words)
 
 
 @click.command()
@@ -39,7 +31,7 @@ def _levels(names: str) -> tuple[Level, ...]:
 @click.argument("b")
 @click.option(
     "--only",
-    type=Parsed("LEVEL", _levels),
+    type=Parsed("LEVEL", partial(levels_in, missing="there is")),
     multiple=True,
     metavar="LEVEL",
     help=f"Compare only there: {', '.join(ALL)}. Several with commas, or by giving it again. Bytes are compared only "

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
+from recorder.errors import UsageError
 from recorder.model.text import counted
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 
@@ -28,6 +29,17 @@ DEFAULT: tuple[Level, ...] = tuple(level for level in EXACT if level != "bytes")
 
 DIFFERENCES_LIMIT = 1_000
 """Differences of one level and pair that are kept; all are counted. Nobody reads more, and no report grows past it."""
+
+
+def levels_in(text: str, missing: str = "There is") -> tuple[Level, ...]:
+    """Return levels by their names, with commas between them. Raises `UsageError`, which begins with `missing`."""
+    named: dict[str, Level] = {level: level for level in ALL}
+    words = [word for word in map(str.strip, text.split(",")) if word]
+    for word in words:
+        if word not in named:
+            raise UsageError(f"{missing} no level {word!r}: the levels are {', '.join(ALL)}.")
+    return tuple(named[word] for word in words)
+
 
 Change = Literal["changed", "missing", "added", "moved"]
 """`missing` is only in A, `added` only in B."""

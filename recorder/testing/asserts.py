@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from itertools import chain
-from typing import Any
 
-from recorder.diff import ALL, DEFAULT, EXACT, TOLERANCE, Level, Terms, diff
-from recorder.diff.report import Rendering, stat_lines
+from recorder.diff import DEFAULT, EXACT, TOLERANCE, Level, Terms, diff
+from recorder.diff.report import Rendering, levels_in, stat_lines
 from recorder.errors import UsageError
 from recorder.lint.linter import PROFILES, RULES
 from recorder.lint.report import Lenience, is_faulty, judged, lines, summary, unjudged
@@ -101,11 +100,7 @@ def _levels(only: Level | Sequence[Level] | None, exact: bool) -> Sequence[Level
     if only is None:
         compared = EXACT if exact else DEFAULT
         return [level for level in compared if level != "timing"]
-    chosen: Sequence[Any] = [only] if isinstance(only, str) else list(only)
-    for level in chosen:
-        if level not in ALL:
-            raise UsageError(f"There is no level {level!r}: the levels are {', '.join(ALL)}.")
-    return chosen
+    return levels_in(only if isinstance(only, str) else ",".join(map(str, only)))
 
 
 def _check_rules(ids: Collection[str]) -> None:

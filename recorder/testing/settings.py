@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from recorder.cassettes import SUFFIX
-from recorder.diff import ALL, Level
+from recorder.diff import Level
+from recorder.diff.report import levels_in
 from recorder.errors import UsageError
 from recorder.proxy.routing import Upstream, parse_upstream
 from recorder.replay.faults.forms import parse_fault
@@ -98,7 +99,7 @@ def check(config: pytest.Config) -> None:
     _upstreams(config, ())
     _rules(config, {})
     Redactions(config.getini("recorder_redact"))
-    _levels("recorder_verify", config.getini("recorder_verify"))
+    _levels_of_project(config)
 
 
 def settings(item: pytest.Item, mode: str, began_ns: int, *, is_of_many: bool) -> Settings:
@@ -129,8 +130,8 @@ def settings(item: pytest.Item, mode: str, began_ns: int, *, is_of_many: bool) -
         rules=_rules(item.config, keywords.get("match", {})),
         redactions=Redactions(item.config.getini("recorder_redact")),
         allows_network=allows_network,
-        levels=_levels("verify of the recorder marker", _texts(keywords, "verify"))
-        or _levels("recorder_verify", item.config.getini("recorder_verify"))
+        levels=levels_in(",".join(_texts(keywords, "verify")), "verify of the recorder marker names")
+        or _levels_of_project(item.config)
         or STABLE,
         is_of_many=is_of_many,
     )
@@ -192,13 +193,8 @@ def _texts(keywords: Mapping[str, Any], keyword: str) -> list[str]:
     return list(texts)
 
 
-def _levels(where: str, texts: Sequence[str]) -> Sequence[Level]:
-    """Return levels of `recorder diff`, in texts with commas between them. Raises `UsageError`."""
-    named: dict[str, Level] = {level: level for level in ALL}
-    words = [word for word in map(str.strip, ",".join(texts).split(",")) if word]
-    if unknown := [word for word in words if word not in named]:
-        raise UsageError(f"{where} names no level {unknown[0]!r}: the levels are {', '.join(ALL)}.")
-    return tuple(named[word] for word in words)
+def _levels_of_project(config: pytest.Config) -> Sequence[Level]:
+    return levels_in(",".join(config.getini("recorder_verify")), "recorder_verify names")
 
 
 def _faults(texts: list[str]) -> list[Fault]:

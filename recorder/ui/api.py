@@ -25,8 +25,8 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder import __version__
-from recorder.diff import ALL, TOLERANCE, Level, Terms, diff
-from recorder.diff.report import document
+from recorder.diff import TOLERANCE, Level, Terms, diff
+from recorder.diff.report import document, levels_in
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.text import safe_text
 from recorder.recordings.loader import find_session
@@ -185,16 +185,7 @@ async def _diff(context: Context, parameters: Parameters) -> Json:
     a, b = parameters.text("a"), parameters.text("b")
     terms = terms_of(parameters.text("tolerance"), context.rules, exact=parameters.flag("exact"))
     async with context.loading:
-        return await comparison(context.log, context.url, a, b, levels_of(parameters.text("only")), terms)
-
-
-def levels_of(given: str | None) -> tuple[Level, ...]:
-    """Return levels by their names, with commas between; none if all are compared. Raise `UsageError`."""
-    named: dict[str, Level] = {level: level for level in ALL}
-    words = [word.strip() for word in (given or "").split(",") if word.strip()]
-    if unknown := [word for word in words if word not in named]:
-        raise UsageError(f"There is no level {unknown[0]!r}: the levels are {', '.join(ALL)}.")
-    return tuple(named[word] for word in words)
+        return await comparison(context.log, context.url, a, b, levels_in(parameters.text("only") or ""), terms)
 
 
 def terms_of(tolerance: str | None, rules: Rules, *, exact: bool) -> Terms:

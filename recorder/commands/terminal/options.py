@@ -140,7 +140,7 @@ def json_options(json: str, jsonl: str) -> Decorator:
 
 
 class Parsed(click.ParamType[T]):
-    """The type of a value that a function reads from a text. Its `ValueError` says what is wrong with that."""
+    """The type of a value that a function reads from a text. Its `ValueError` or `UsageError` says what is wrong."""
 
     def __init__(self, name: str, parse: Callable[[str], T]) -> None:
         self.name, self._parse = name, parse
@@ -148,7 +148,7 @@ class Parsed(click.ParamType[T]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
         try:
             found: T = self._parse(value) if isinstance(value, str) else value
-        except ValueError as error:
+        except (ValueError, UsageError) as error:
             self.fail(str(error), param, ctx)
         return found
 

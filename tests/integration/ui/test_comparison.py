@@ -11,12 +11,13 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.diff import Terms
+from recorder.diff.report import levels_in
 from recorder.errors import NotFoundError, RecorderError, UsageError
 from recorder.replay.matching.noise import DEFAULT_RULES
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
 from recorder.ui import api
-from recorder.ui.api import comparison, levels_of, terms_of
+from recorder.ui.api import comparison, terms_of
 from tests.support.conversations import Conversations, asking, call, message, response, thought
 from tests.support.server import run
 
@@ -76,7 +77,7 @@ async def test_one_exchange_can_be_a_side(tmp_path: Path) -> None:
 async def test_the_command_gives_the_same(tmp_path: Path) -> None:
     made = record(tmp_path / "log.db")
     terms = terms_of("2", DEFAULT_RULES, exact=True)
-    found = await ask(made.database, "before", "after", *levels_of("answer, bytes"), terms=terms)
+    found = await ask(made.database, "before", "after", *levels_in("answer, bytes"), terms=terms)
     expected = "recorder diff before after --only answer,bytes --tolerance 2 --exact --db"
     assert found["command"] == f"{expected} {made.path}"
 
@@ -122,7 +123,7 @@ def test_a_tolerance_is_a_factor(given: str) -> None:
 
 
 def test_levels_have_names() -> None:
-    assert levels_of(None) == levels_of(" , ") == ()
-    assert levels_of("tools, answer") == ("tools", "answer")
+    assert levels_in("") == levels_in(" , ") == ()
+    assert levels_in("tools, answer") == ("tools", "answer")
     with pytest.raises(UsageError, match="There is no level 'words': the levels are request, answer"):
-        levels_of("words")
+        levels_in("words")
