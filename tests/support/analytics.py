@@ -73,21 +73,29 @@ FROM latency WHERE longest_silence_ns IS NOT NULL ORDER BY longest_silence_ns DE
 """By question, in the order of the page."""
 
 
-def code_of(heading: str) -> list[list[str]]:
-    """The blocks of a part of the page: those before its first question, then those of each question, in its order."""
+def code_of(heading: str) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the blocks of a part of the page before its first question, and those of each question that it has."""
     part = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    questions = [re.escape(question) for question in ANSWERED_BY_SQLITE]
-    answers = re.split(rf"^(?:### )?(?:{'|'.join(questions)})$", part, flags=re.MULTILINE)
-    assert len(answers) == len(questions) + 1
-    return [re.findall(r"^```\w+\n(.*?);?\n```$", answer, re.DOTALL | re.MULTILINE) for answer in answers]
+    questions = "|".join(map(re.escape, ANSWERED_BY_SQLITE))
+    opening, *rest = re.split(rf"^(?:### )?({questions})$", part, flags=re.MULTILINE)
+    asked = dict(zip(rest[::2], map(_blocks, rest[1::2]), strict=True))
+    assert len(asked) >= 5
+    return _blocks(opening), asked
 
 
-_, *_ANSWERS = code_of("Ten questions")
-DUCKDB, PANDAS, POLARS = zip(*_ANSWERS, strict=True)
-[[OPENED_BY_CLICKHOUSE], *_IN_CLICKHOUSE] = code_of("The same in ClickHouse")
-[[OPENED_BY_SPARK], *_IN_SPARK] = code_of("The same in Spark")
-CLICKHOUSE = [sql for [sql] in _IN_CLICKHOUSE]
-SPARK = [sql for [sql] in _IN_SPARK]
+def _blocks(text: str) -> list[str]:
+    return re.findall(r"^```\w+\n(.*?);?\n```$", text, re.DOTALL | re.MULTILINE)
+
+
+def _nth(answers: dict[str, list[str]], number: int) -> dict[str, str]:
+    return {question: blocks[number] for question, blocks in answers.items() if len(blocks) > number}
+
+
+_, _ANSWERS = code_of("Ten questions")
+DUCKDB, PANDAS, POLARS = _nth(_ANSWERS, 0), _nth(_ANSWERS, 1), _nth(_ANSWERS, 2)
+[OPENED_BY_CLICKHOUSE], _IN_CLICKHOUSE = code_of("The same in ClickHouse")
+[OPENED_BY_SPARK], _IN_SPARK = code_of("The same in Spark")
+CLICKHOUSE, SPARK = _nth(_IN_CLICKHOUSE, 0), _nth(_IN_SPARK, 0)
 
 VIEWS = ("usage", "costs", "latency", "tool_calls", "exchange_summary", "retries")
 """That the questions are about."""
@@ -158,10 +166,10 @@ def _retried() -> bytes:
     return json.dumps({"version": 1, "interactions": calls}).encode()
 
 
-def answers_of_the_log(db: Path) -> list[list[tuple[Any, ...]]]:
+def answers_of_the_log(db: Path, questions: Iterable[str] = ANSWERED_BY_SQLITE) -> dict[str, list[tuple[Any, ...]]]:
     """The rows of SQLite for each question."""
     with connected(db) as connection:
-        return [plain(connection.execute(sql).fetchall()) for sql in ANSWERED_BY_SQLITE.values()]
+        return {each: plain(connection.execute(ANSWERED_BY_SQLITE[each]).fetchall()) for each in questions}
 
 
 class ClickHouse:

@@ -34,9 +34,9 @@ def analysis(log: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def expected(log: Path) -> list[Rows]:
+def expected(log: Path) -> dict[str, Rows]:
     answers = answers_of_the_log(log)
-    assert all(answers), "nothing that could differ"
+    assert all(answers.values()), "nothing that could differ"
     return answers
 
 
@@ -50,21 +50,24 @@ def answered(code: str, analysis: Path) -> Any:
     return names["answer"]
 
 
-def test_duckdb_answers_as_sqlite(analysis: Path, expected: list[Rows]) -> None:
+def test_duckdb_answers_as_sqlite(analysis: Path, expected: dict[str, Rows]) -> None:
     with tables(analysis) as connection:
-        assert [plain(connection.execute(sql).fetchall()) for sql in DUCKDB] == expected
+        given = {question: plain(connection.execute(sql).fetchall()) for question, sql in DUCKDB.items()}
+    assert given == expected
 
 
-def test_pandas_answers_as_sqlite(analysis: Path, expected: list[Rows]) -> None:
-    answers = [answered(code, analysis) for code in PANDAS]
-    assert {type(answer) for answer in answers} == {pandas.DataFrame}
-    assert [plain(answer.itertuples(index=False, name=None)) for answer in answers] == expected
+def test_pandas_answers_as_sqlite(analysis: Path, expected: dict[str, Rows]) -> None:
+    answers = {question: answered(code, analysis) for question, code in PANDAS.items()}
+    assert {type(answer) for answer in answers.values()} == {pandas.DataFrame}
+    for question, answer in answers.items():
+        assert plain(answer.itertuples(index=False, name=None)) == expected[question]
 
 
-def test_polars_answers_as_sqlite(analysis: Path, expected: list[Rows]) -> None:
-    answers = [answered(code, analysis) for code in POLARS]
-    assert {type(answer) for answer in answers} == {polars.DataFrame}
-    assert [plain(answer.rows()) for answer in answers] == expected
+def test_polars_answers_as_sqlite(analysis: Path, expected: dict[str, Rows]) -> None:
+    answers = {question: answered(code, analysis) for question, code in POLARS.items()}
+    assert {type(answer) for answer in answers.values()} == {polars.DataFrame}
+    for question, answer in answers.items():
+        assert plain(answer.rows()) == expected[question]
 
 
 def test_percentiles_are_values_that_were_measured() -> None:

@@ -37,9 +37,9 @@ def clickhouse(tmp_path: Path) -> Iterator[ClickHouse]:
 def test_clickhouse_gives_the_rows_of_sqlite_over_the_files(clickhouse: ClickHouse, log: Path) -> None:
     for statement in OPENED_BY_CLICKHOUSE.replace("analysis/", f"{log}/parquet/").splitlines():
         clickhouse.rows(statement)
-    answers = answers_of_the_log(log / "recorder.db")
-    assert all(answers)
-    assert [clickhouse.rows(sql) for sql in CLICKHOUSE] == answers
+    answers = answers_of_the_log(log / "recorder.db", CLICKHOUSE)
+    assert all(answers.values())
+    assert {question: clickhouse.rows(sql) for question, sql in CLICKHOUSE.items()} == answers
 
 
 @pytest.mark.slow
@@ -50,6 +50,7 @@ def test_spark_gives_the_rows_of_sqlite_over_the_files(log: Path, monkeypatch: p
     exec(OPENED_BY_SPARK.replace("analysis/", f"{log}/parquet/"), names)
     spark = names["spark"]
     try:
-        assert [plain(spark.sql(sql).collect()) for sql in SPARK] == answers_of_the_log(log / "recorder.db")
+        given = {question: plain(spark.sql(sql).collect()) for question, sql in SPARK.items()}
+        assert given == answers_of_the_log(log / "recorder.db", SPARK)
     finally:
         spark.stop()
