@@ -82,5 +82,7 @@ def texts(content: object) -> list[str]:
 
 
 def last_text(content: object) -> str:
-    """Return the last text part: agents put reminders before what the user typed."""
-    return next(reversed(texts(content)), "")
+    """Return the last text part: agents put reminders before what the user typed, and Kilo an element after it."""
+    found = texts(content)
+    typed = [text for text in found if not text.lstrip().startswith("<environment_details>")]
+    return next(reversed(typed or found), "")

@@ -6,7 +6,7 @@ import json
 
 from tools.real_clients.client import AGENT_PROMPT, PROMPT, SLOW_PROMPT, SUB_PROMPT, Client, Said
 
-_VERSION = "2.1.330"
+_VERSION = "2.1.332"
 _PACKAGES = (f"@anthropic-ai/claude-code@{_VERSION}",)
 _PRINT = ("claude", "-p", "--output-format", "json", "--allowedTools", "Bash,Agent")
 

@@ -6,7 +6,7 @@ import json
 
 from tools.real_clients.client import AGENT_PROMPT, PROMPT, SLOW_PROMPT, SUB_PROMPT, Client, Said
 
-_VERSION = "0.169.0"
+_VERSION = "0.171.0"
 _PACKAGES = (f"@openai/codex@{_VERSION}",)
 _EXEC = ("codex", "exec", "--json", "--skip-git-repo-check")
 _AGAIN = ("codex", "exec", "resume", "--last", "--json", "--skip-git-repo-check", "And now a greeting.")

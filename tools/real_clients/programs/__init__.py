@@ -10,8 +10,8 @@ from __future__ import annotations
 from tools.real_clients.client import PROMPT, RESULT, TALK_PROMPT
 from tools.real_clients.program import Program
 
-_OPENAI, _ANTHROPIC, _GOOGLE = "openai==3.54.0", "anthropic==2.12.0", "google-genai==3.4.0"
-_NODE_OPENAI, _NODE_ANTHROPIC = ("openai@7.57.0",), ("@anthropic-ai/sdk@1.12.0",)
+_OPENAI, _ANTHROPIC, _GOOGLE = "openai==3.54.0", "anthropic==2.12.0", "google-genai==3.6.1"
+_NODE_OPENAI, _NODE_ANTHROPIC = ("openai@7.57.0",), ("@anthropic-ai/sdk@1.14.0",)
 _OPENAI_CONNECT = (f"openai[realtime]=={_OPENAI.partition('==')[2]}",)
 _NODE_CONNECT = (*_NODE_OPENAI, "ws@8.23.0")  # npm installs it only if asked
 _AI = "ai@7.0.173"
@@ -42,15 +42,15 @@ PROGRAMS = (
     ),
     Program("openai, Chat", "3.54.0", "python", (_OPENAI,), "openai_chat.py", ("openai",)),
     Program("anthropic", "2.12.0", "python", (_ANTHROPIC,), "anthropic_messages.py", ("anthropic",)),
-    Program("google-genai", "3.4.0", "python", (_GOOGLE,), "google_genai.py", ("gemini",)),
+    Program("google-genai", "3.6.1", "python", (_GOOGLE,), "google_genai.py", ("gemini",)),
     Program("openai, Responses", "7.57.0", "node", _NODE_OPENAI, "openai_responses.mjs", ("openai",)),
     Program(
         *("openai, WebSocket", "7.57.0", "node", _NODE_CONNECT, "openai_connect.mjs", ("openai",)),
         websocket=True,
     ),
     Program("openai, Chat", "7.57.0", "node", _NODE_OPENAI, "openai_chat.mjs", ("openai",)),
-    Program("@anthropic-ai/sdk", "1.12.0", "node", _NODE_ANTHROPIC, "anthropic_messages.mjs", ("anthropic",)),
-    Program("@google/genai", "3.1.0", "node", ("@google/genai@3.1.0",), "google_genai.mjs", ("gemini",)),
+    Program("@anthropic-ai/sdk", "1.14.0", "node", _NODE_ANTHROPIC, "anthropic_messages.mjs", ("anthropic",)),
+    Program("@google/genai", "3.3.0", "node", ("@google/genai@3.3.0",), "google_genai.mjs", ("gemini",)),
     Program("Vercel AI SDK, OpenAI Responses", "7.0.173", "node", _AI_OPENAI, "vercel_responses.mjs", ("openai",)),
     Program("Vercel AI SDK, OpenAI Chat", "7.0.173", "node", _AI_OPENAI, "vercel_chat.mjs", ("openai",)),
     Program("Vercel AI SDK, Anthropic", "7.0.173", "node", _AI_ANTHROPIC, "vercel_messages.mjs", ("anthropic",)),
