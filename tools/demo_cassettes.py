@@ -41,6 +41,7 @@ AGENT_TOOLS: Mapping[str, Mapping[str, Sequence[str]]] = {
     "openai-chat": {SHELL: ("bash", "run_shell_command"), DELEGATE: ("task",)},
     "anthropic": {SHELL: ("Bash", "bash"), DELEGATE: ("Agent", "Task", "task")},
     "gemini": {SHELL: ("run_shell_command", "bash"), DELEGATE: ("task",)},
+    "gemini-interactions": {SHELL: ("run_shell_command", "bash"), DELEGATE: ("task",)},
 }
 OTHERS: Sequence[tuple[str, str, Mapping[str, str], str]] = (  # what clients ask beside their questions
     ("GET", "/v1/models", {}, "openai-responses"),
@@ -140,6 +141,20 @@ def _gemini(question: Question) -> tuple[str, Json]:
     }
 
 
+def _interactions(question: Question) -> tuple[str, Json]:
+    steps: list[Json] = [{"type": "user_input", "content": [{"type": "text", "text": question.text}]}]
+    for number, _ in enumerate(question.results):
+        steps.append({"type": "function_call", "id": f"call_{number}", "name": "get", "arguments": {}})
+    for number, result in enumerate(question.results):
+        steps.append({"type": "function_result", "call_id": f"call_{number}", "name": "get", "result": result})
+    return "/v1beta/interactions", {
+        "model": "gemini-demo",
+        "input": steps if question.results else question.text,
+        **({"tools": [{"type": "function", "name": question.tool}]} if question.tool else {}),
+        **({"stream": True} if question.is_streamed else {}),
+    }
+
+
 def _variants(api: str) -> Iterator[tuple[str, Json]]:
     """The same question in ways that change the form of the answer, or that only count it."""
     path, body = FORMATS[api](Question(ASKED[0]))
@@ -157,6 +172,7 @@ FORMATS: Mapping[str, Callable[[Question], tuple[str, Json]]] = {
     "openai-chat": _chat,
     "anthropic": _messages,
     "gemini": _gemini,
+    "gemini-interactions": _interactions,
 }
 
 

@@ -34,8 +34,8 @@ _COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Colu
     "--profile",
     type=click.Choice(list(PROFILES)),
     help="Whose rules: `openai` is the Responses API as OpenAI speaks it, `codex` and `sdk` what Codex CLI and the "
-    "OpenAI SDKs need of it; `chat`, `anthropic` and `gemini` are those APIs. Without it, each exchange is judged by "
-    "the profile of its own API.",
+    "OpenAI SDKs need of it; `chat`, `anthropic`, `gemini` and `gemini-interactions` are those APIs. Without it, each "
+    "exchange is judged by the profile of its own API.",
 )
 @flag(
     "--cassette",

@@ -235,7 +235,7 @@ Clients go by the status: they raise no error and do not try again, and their pr
  without content, or a part of one.
 RFC 9110, 15 Status Codes
 
-HT011 warning anthropic gemini
+HT011 warning anthropic gemini gemini-interactions
 An error does not have the format of its API: an object `error` with a `message`.
 Clients raise an error without the reason, or with the whole body in its place, and may try again
  where that cannot help.

@@ -89,7 +89,9 @@ def of_whole(checks: Mapping[str, Callable[[StreamView], Hits]]) -> MakeWalk:
 class RuleTexts(msgspec.Struct, frozen=True):
     """A rule as it is written."""
 
-    id: str  # never given to another rule: RS… Responses, CH… Chat, AN… Anthropic, GE… Gemini, ST… the stream, HT… HTTP
+    id: str
+    """Never given to another rule: RS… Responses, CH… Chat, AN… Anthropic, GE… Gemini, GI… Interactions, ST… the
+    stream, HT… HTTP."""
     severity: Severity
     meaning: str  # what is wrong, one sentence
     why: str  # which client breaks, and how that looks there

@@ -22,7 +22,7 @@ import msgspec
 
 from recorder.errors import UsageError
 from recorder.model.events import Piece, Recording, ResponseHead, header
-from recorder.wire.dialects import error_body, parts
+from recorder.wire.dialects import by_name, error_body, parts
 from recorder.wire.dialects.edited import EditedAnswer, EditedCall
 from recorder.wire.dialects.json_values import Object, as_json, decoded_or_none, request_object
 from recorder.wire.dialects.keys import DONE
@@ -128,7 +128,8 @@ def _streamed(recorded: Recording, edit: Edit, format: Any) -> list[Piece]:
     payloads = [request_object(each.data) for each in fields if each.data is not None]
     events: list[Object] = format.stream([each for each in payloads if each], _answer(edit, len(payloads)))
     is_named = any(each.event is not None for each in fields)
-    written = [_block(event, is_named=is_named) for event in events]
+    member = by_name(recorded.exchange.api).type_member
+    written = [_block(event, event[member] if is_named else None) for event in events]
     if any(each.data is not None and each.data.strip() == DONE.encode() for each in fields):
         written.append(f"data: {DONE}\n\n".encode())
     if any(block.endswith(b"\r\n") for _, block in blocks):  # as Google sends them
@@ -147,9 +148,9 @@ def _blocks(recorded: Recording) -> Iterator[tuple[int, bytes]]:
             waiting = b""
 
 
-def _block(event: Mapping[str, Any], *, is_named: bool) -> bytes:
-    name = f"event: {event['type']}\n" if is_named else ""
-    return f"{name}data: {as_json(event)}\n\n".encode()
+def _block(event: Mapping[str, Any], name: str | None) -> bytes:
+    line = "" if name is None else f"event: {name}\n"
+    return f"{line}data: {as_json(event)}\n\n".encode()
 
 
 def _answer(edit: Edit, count: int) -> EditedAnswer:

@@ -203,6 +203,10 @@ class InteractionReading(NamedTuple):
     status: str | None
 
 
+class InteractionError(Exception):
+    """An error in the stream of an interaction, which the SDK hands on as an event."""
+
+
 class _Interaction:
     """An interaction, event by event, as Google's page "Streaming interactions" puts it together."""
 
@@ -215,6 +219,8 @@ class _Interaction:
         self.status: str | None = None
 
     def add(self, event: Any) -> None:
+        if event.event_type == "error":
+            raise InteractionError(event.error.message)
         if event.event_type == "step.start":
             self._start(event.index, event.step)
         elif event.event_type == "step.delta":
@@ -260,7 +266,42 @@ def _interaction_usage(usage: Any) -> tuple[int | None, ...] | None:
     return usage.total_input_tokens, usage.total_cached_tokens, written + thoughts, thoughts
 
 
+def _interaction_got(reading: InteractionReading) -> Got:
+    functions = [call for call in reading.calls if call[0] != "google_search"]
+    return Got(reading.text, reading.status == "incomplete", functions, reading.usage)
+
+
+def interaction_got(interaction: Any) -> Got:
+    """Read an interaction that came whole."""
+    calls = [(step.name, step.arguments) for step in interaction.steps if step.type == "function_call"]
+    is_cut = interaction.status == "incomplete"
+    return Got(interaction.output_text or "", is_cut, calls, _interaction_usage(interaction.usage))
+
+
 INTERACTION: dict[str, Any] = {"model": "gemini-3.5-flash"}
+
+
+def _interaction_stream(url: str, prompt: str) -> Got:
+    with gemini_client(url, "v1beta") as client:
+        return _interaction_got(interaction_of(client.interactions.create(**INTERACTION, input=prompt, stream=True)))
+
+
+def _interaction_whole(url: str, prompt: str) -> Got:
+    with gemini_client(url, "v1beta") as client:
+        return interaction_got(client.interactions.create(**INTERACTION, input=prompt))
+
+
+async def _interaction_stream_async(url: str, prompt: str) -> Got:
+    with gemini_client(url, "v1beta") as client:
+        async with client.aio as aio:
+            stream = await aio.interactions.create(**INTERACTION, input=prompt, stream=True)
+            return _interaction_got(interaction_of([event async for event in stream]))
+
+
+async def _interaction_whole_async(url: str, prompt: str) -> Got:
+    with gemini_client(url, "v1beta") as client:
+        async with client.aio as aio:
+            return interaction_got(await aio.interactions.create(**INTERACTION, input=prompt))
 
 
 def _threaded(ask: Callable[[str, str], Got]) -> Ask:
@@ -276,6 +317,10 @@ ASKS: dict[str, Ask] = {
     "gemini whole": _threaded(_gemini_whole),
     "gemini stream async": _gemini_stream_async,
     "gemini whole async": _gemini_whole_async,
+    "gemini-interactions stream": _threaded(_interaction_stream),
+    "gemini-interactions whole": _threaded(_interaction_whole),
+    "gemini-interactions stream async": _interaction_stream_async,
+    "gemini-interactions whole async": _interaction_whole_async,
 }
 
 
@@ -382,11 +427,17 @@ def _read_gemini(http: httpx2.Client) -> Callable[[], Any]:
     return read
 
 
+def _read_interactions(http: httpx2.Client) -> Callable[[], Any]:
+    client = gemini_client(BASE, "v1beta", httpx_client=http)
+    return lambda: interaction_of(client.interactions.create(**INTERACTION, input="x", stream=True))
+
+
 _READERS: Mapping[str, Callable[[httpx2.Client], Callable[[], Any]]] = {
     "openai-responses": _read_responses,
     "openai-chat": _read_chat,
     "anthropic": _read_messages,
     "gemini": _read_gemini,
+    "gemini-interactions": _read_interactions,
 }
 
 

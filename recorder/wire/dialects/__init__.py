@@ -92,7 +92,7 @@ def error_events(method: str, target: str, upstream: str, status: int, message: 
     blocks = bytearray()
     for payload in payloads:
         if dialect.has_event_lines:
-            blocks += b"event: " + str(payload["type"]).encode() + dialect.line_end
+            blocks += b"event: " + str(payload[dialect.type_member]).encode() + dialect.line_end
         blocks += b"data: " + msgspec.json.encode(payload) + dialect.line_end * 2
     return bytes(blocks)
 

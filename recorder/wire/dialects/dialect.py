@@ -174,6 +174,7 @@ class Dialect(msgspec.Struct, frozen=True):
     websocket: WebSocketFormat | None = None  # None: its messages are not turns
     has_error_lines: bool = False  # servers send errors in lines `error: {…}`, of which its profiles have a rule
     has_event_lines: bool = False  # frames begin with `event: TYPE`
+    type_member: str = "type"  # of a payload: it says that type again
     line_end: bytes = b"\n"
     operation: str = "chat"  # of OpenTelemetry (`gen_ai.operation.name`): what a request for a generation asks for
 

@@ -66,6 +66,7 @@ traceparent header.traceparent pattern=[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-.*
 conversation body.conversation.id
 conversation body.conversation
 previous_response_id body.previous_response_id
+previous_response_id body.previous_interaction_id
 # Anthropic Messages, as its SDKs' tool runner sends it
 previous_response_id body.thread.previous_message_id
 prompt_cache_key body.prompt_cache_key
@@ -181,10 +182,15 @@ def _client(user_agent: str) -> tuple[str | None, str | None]:
 
 
 _RESPONSE = re.compile(
-    r"(?:(?:GET|DELETE) /(?:.*/)?responses/([^/]+)(?:/.*)?|POST /(?:.*/)?responses/([^/]+)/cancel)", re.DOTALL
+    r"(?:(?:GET|DELETE) /(?:.*/)?(?:responses|interactions)/([^/]+)(?:/.*)?"
+    r"|POST /(?:.*/)?(?:responses|interactions)/([^/]+)/cancel)",
+    re.DOTALL,
 )
 
-_RETRIEVED = re.compile(r"GET /(?:.*/)?responses/([^/]+)|POST /(?:.*/)?responses/([^/]+)/cancel", re.DOTALL)
+_RETRIEVED = re.compile(
+    r"GET /(?:.*/)?(?:responses|interactions)/([^/]+)|POST /(?:.*/)?(?:responses|interactions)/([^/]+)/cancel",
+    re.DOTALL,
+)
 
 
 def _response_asked_for(head: RequestHead) -> str | None:

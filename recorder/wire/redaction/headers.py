@@ -162,7 +162,8 @@ _PARTS: Mapping[str, Callable[[str], str | None]] = {
 """Headers of which a part is kept."""
 
 PARAMETERS = re.compile(
-    r"alt|stream|starting_after|include(\[\])?|include_obfuscation|api-version|beta|after|before|limit|order|pageSize"
+    r"alt|stream|starting_after|last_event_id|include(\[\])?|include_input|include_obfuscation|api-version|beta"
+    r"|after|before|limit|order|pageSize"
     r"|model|intent"  # of Realtime
 )
 """Query parameters whose values are kept."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,6 +11,7 @@ import httpx
 import openai
 import pytest
 from google.genai import errors as gemini_errors
+from google.genai._interactions import InternalServerError
 
 from recorder.commands.demo import connected
 from recorder.commands.serving.listening import listening
@@ -19,7 +19,7 @@ from recorder.demo.provider import KEYWORDS, bundled, provider, question_of
 from recorder.errors import RecorderError
 from recorder.replay.matching import request_of
 from tests.support.probe.gateway import faults_in, probed
-from tests.support.sdks import ASKS
+from tests.support.sdks import ASKS, InteractionError
 
 WEATHER_TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
 CITIES = [("get_weather", {"city": "Paris", "unit": "celsius"}), ("get_weather", {"city": "Zürich", "unit": "celsius"})]
@@ -29,7 +29,7 @@ BEGINNINGS = {
     "search": "In a stream of server-sent events, events are separated by a blank line",
     "refuse": "I’m sorry, but I can’t help with that.",
 }
-FORMATS = ("anthropic", "gemini", "openai-chat", "openai-responses")
+FORMATS = ("anthropic", "gemini", "gemini-interactions", "openai-chat", "openai-responses")
 """Those with a `demo.sse.jsonl`, which a further format may do without; with one, it has a line in `asked` too."""
 
 
@@ -59,7 +59,8 @@ async def test_an_sdk_reads_the_answer_to_a_question_that_was_never_recorded(
     assert got.usage is not None
 
 
-BREAKS: dict[str, type[Exception]] = {
+BREAKS: dict[str, type[Exception] | tuple[type[Exception], ...]] = {
+    "gemini-interactions": (InteractionError, InternalServerError),
     "openai": openai.APIError,
     "anthropic": anthropic.APIStatusError,
     "gemini": gemini_errors.ServerError,
@@ -68,7 +69,8 @@ BREAKS: dict[str, type[Exception]] = {
 
 @pytest.mark.parametrize("ask", ASKS)
 async def test_an_sdk_raises_when_the_stream_fails(base_url: str, ask: str) -> None:
-    with pytest.raises(BREAKS[re.split("[ -]", ask)[0]]):
+    api = next(name for name in BREAKS if ask.startswith(name))
+    with pytest.raises(BREAKS[api]):
         await ASKS[ask](base_url, "fail")
 
 
@@ -82,6 +84,7 @@ def asked(api: str, text: str, **more: Any) -> tuple[str, dict[str, Any]]:
         "openai-responses": ("/v1/responses", {"model": "m", "input": text, **more}),
         "openai-chat": ("/v1/chat/completions", {"model": "m", "messages": messages, **more}),
         "anthropic": ("/v1/messages", {"model": "m", "max_tokens": 99, "messages": messages, **more}),
+        "gemini-interactions": ("/v1beta/interactions", {"model": "m", "input": text, **more}),
         "gemini": ("/v1/models/m:generateContent", {"contents": [{"parts": [{"text": text}]}], **more}),
     }[api]
 

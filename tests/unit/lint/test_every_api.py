@@ -25,7 +25,14 @@ from tests.support.recordings import (
     unnamed,
 )
 from tests.support.tables import table
-from tests.unit.lint import test_anthropic, test_gemini, test_lint, test_openai_chat, test_openai_responses
+from tests.unit.lint import (
+    test_anthropic,
+    test_gemini,
+    test_gemini_interactions,
+    test_lint,
+    test_openai_chat,
+    test_openai_responses,
+)
 
 MUTATIONS: list[Mutation] = [
     *test_lint.MUTATIONS,
@@ -33,6 +40,7 @@ MUTATIONS: list[Mutation] = [
     *test_openai_chat.MUTATIONS,
     *test_anthropic.MUTATIONS,
     *test_gemini.MUTATIONS,
+    *test_gemini_interactions.MUTATIONS,
 ]
 
 
@@ -46,6 +54,7 @@ CLEAN: list[tuple[str, Reply]] = [
     *test_openai_chat.GOODS.items(),
     *test_anthropic.GOODS.items(),
     *test_gemini.GOODS.items(),
+    *test_gemini_interactions.GOODS.items(),
     ("an error in place of a stream", test_gemini.GOOD._replace(status=503, body=test_gemini.BARE)),
     ("an error in place of a stream", error_of_anthropic()),
 ]
@@ -54,6 +63,7 @@ GOOD: dict[str, Reply] = {
     "openai-chat": test_openai_chat.GOOD,
     "anthropic": test_anthropic.GOOD,
     "gemini": test_gemini.GOOD,
+    "gemini-interactions": test_gemini_interactions.GOOD,
 }
 
 

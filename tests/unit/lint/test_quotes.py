@@ -24,6 +24,7 @@ APIS = {
     "test_openai_chat": "openai-chat",
     "test_anthropic": "anthropic",
     "test_gemini": "gemini",
+    "test_gemini_interactions": "gemini-interactions",
 }
 """The modules of mutations, and which SDK reads them."""
 
@@ -93,6 +94,10 @@ QUOTED = [
     ("GE011", "text as a number", "ValidationError", INVALID),
     ("GE012", "a count as a text", "ValidationError", INVALID),
     ("GE014", "arguments as a text", "ValidationError", "… functionCall.args Input should be a valid dictionary"),
+    ("GI001", "a type that is an array", "TypeError", "unhashable type"),
+    ("GI002", "a summary without content", "AttributeError", ""),
+    ("GI002", "a number as a text", "TypeError", ""),
+    ("GI014", "half of the arguments", "JSONDecodeError", ""),
     ("GE016", "no base64", "ValidationError", "… thoughtSignature Data should be valid base64"),
 ]
 """The rule, what is done to a stream, what the SDK raises, and the words that the rule quotes of it."""

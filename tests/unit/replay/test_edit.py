@@ -16,7 +16,7 @@ from recorder.replay.edit import Edit, edited, parse_edit
 from recorder.wire.recording import recording_of
 from recorder.wire.turns import payload_of
 from tests.support.facts import captured
-from tests.support.sdks import BASE, WAYS, answering, gemini_client
+from tests.support.sdks import BASE, INTERACTION, WAYS, answering, gemini_client, interaction_got, interaction_of
 
 TEXT = 'Paris is in „France“,\nand "Rome" is not. ✓'
 CALL = {"name": "get_weather", "arguments": {"city": "Zürich", "unit": "celsius"}}
@@ -75,6 +75,14 @@ DOCUMENTS: dict[str, Any] = {
             "output_tokens_details": {"thinking_tokens": 0},
         },
     },
+    "gemini-interactions": {
+        "id": "v1_a",
+        "object": "interaction",
+        "model": "m",
+        "status": "incomplete",
+        "steps": [{"type": "model_output", "content": [{"type": "text", "text": "Hi"}]}],
+        "usage": {"total_input_tokens": 1, "total_output_tokens": 2, "total_tokens": 3},
+    },
     "gemini": {
         "candidates": [
             {"content": {"role": "model", "parts": [{"text": "Hi"}]}, "finishReason": "MAX_TOKENS", "index": 0}
@@ -107,6 +115,10 @@ def read_whole(api: str, body: bytes) -> tuple[str, list[tuple[str, Any]]]:
     if api == "gemini":
         said = gemini_client(BASE, "v1beta", httpx_client=http).models.generate_content(model="m", contents="x")
         return said.text or "", [(call.name or "", call.args) for call in said.function_calls or ()]
+    if api == "gemini-interactions":
+        client = gemini_client(BASE, "v1beta", httpx_client=http)
+        found = interaction_got(client.interactions.create(**INTERACTION, input="x"))
+        return found.text, found.calls
     way = WAYS[api]
     got = way.of(way.resource(way.client(BASE, http_client=http)).create(**way.asked("x")))
     return got.text, got.calls
@@ -120,6 +132,10 @@ def read_stream(api: str, body: bytes) -> tuple[str, list[tuple[str, Any]]]:
         chunks = list(client.models.generate_content_stream(model="m", contents="x"))
         calls = [call for chunk in chunks for call in chunk.function_calls or ()]
         return "".join(chunk.text or "" for chunk in chunks), [(call.name or "", call.args) for call in calls]
+    if api == "gemini-interactions":
+        client = gemini_client(BASE, "v1beta", httpx_client=http)
+        events = interaction_of(client.interactions.create(**INTERACTION, input="x", stream=True))
+        return events.text, events.calls
     way = WAYS[api]
     with way.resource(way.client(BASE, http_client=http)).stream(**way.asked("x"), **way.options) as stream:
         got = way.of(getattr(stream, way.final)())

@@ -16,7 +16,7 @@ from recorder.wire.sse import Splitter
 from tests.support.recordings import ask, record
 
 DIALECTS = Path(by_name.__code__.co_filename).parent
-FORMATS = ("openai_responses", "openai_chat", "anthropic", "gemini")
+FORMATS = ("openai_responses", "openai_chat", "anthropic", "gemini", "gemini_interactions")
 
 
 def demo(format: str) -> list[Recording]:

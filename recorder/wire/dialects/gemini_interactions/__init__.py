@@ -56,7 +56,7 @@ def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
 
 def error_events(status: int, message: str, number: int) -> list[dict[str, Any]]:
     """Return an error as a stream says it."""
-    return [{**error_body(status, message, None), "event_type": ERROR, "type": ERROR}]
+    return [{**error_body(status, message, None), "event_type": ERROR}]
 
 
 def is_event(payload: Object) -> bool:
@@ -138,5 +138,6 @@ time | interaction>created interaction>updated | when an interaction was made, a
     is_event=is_event,
     target=lambda is_document, payloads: "/v1beta/interactions",
     has_event_lines=True,
+    type_member="event_type",
     operation="generate_content",
 )

@@ -423,7 +423,8 @@ DIFFERENT_BY_INTENT: dict[str, tuple[Counts, Counts]] = {
     "anthropic.gateway_message_delta_metadata": ({"[DONE]": 1}, {}),
     "chat_function_calling_cohere": ({"[DONE]": 1}, {}),
     # The end mark is one, whatever its `event:` line says.
-    "google-genai-instrumentation.google-genai-v2": ({"[DONE]": 1}, {"done": 1}),
+    "google-genai-v2.5.sse": ({"[DONE]": 1}, {"done": 1}),
+    "google-genai-v2-latest.5.sse": ({"[DONE]": 1}, {"done": 1}),
 }
 
 

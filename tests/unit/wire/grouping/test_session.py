@@ -83,6 +83,7 @@ BY_BODY: list[tuple[object, str]] = [
     ({"conversation": ID}, "conversation"),
     ({"conversation": {"id": ID}}, "conversation"),
     ({"previous_response_id": ID, "prompt_cache_key": "other"}, "previous_response_id"),
+    ({"previous_interaction_id": ID}, "previous_response_id"),
     ({"thread": {"type": "continue", "previous_message_id": ID}}, "previous_response_id"),
     ({"prompt_cache_key": ID, "input": [{"role": "user", "content": "hi"}]}, "prompt_cache_key"),
     (b' \n{"input": "half an emoji: \\ud83d", "prompt_cache_key": "' + ID.encode() + b'"}', "prompt_cache_key"),
@@ -182,6 +183,7 @@ def test_the_rules_are_tried_in_order() -> None:
     [
         ("GET", "/v1/responses/resp_1"),
         ("GET", "/v1/responses/resp_1?stream=true"),
+        ("GET", "/v1beta/interactions/resp_1?stream=true&last_event_id=a"),
         ("GET", "/openai/v1/responses/resp_1/input_items?limit=5"),
         ("DELETE", "/responses/resp%5F1"),
         ("POST", "/v1/responses/resp_1/cancel"),
