@@ -13,7 +13,7 @@ from tests.support.sdks import ASKS, Got
 from tests.support.server import everywhere, serving
 
 PROMPTS = ("hello", "weather")
-APIS = {"openai-responses", "openai-chat", "anthropic", "gemini"}
+APIS = {"openai-responses", "openai-chat", "anthropic", "gemini", "gemini-interactions"}
 
 
 def session(name: str, prompt: str) -> str:
