@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import msgspec
+from msgspec.structs import astuple
 from sqlalchemy import URL, create_engine
 from sqlalchemy.pool import NullPool
 
@@ -36,8 +37,8 @@ from recorder.archive.place import database_name, database_of
 from recorder.archive.registry import register
 from recorder.archive.schema import ARCHIVED as ARCHIVED_SESSIONS
 from recorder.archive.schema import (
-    LAST_HASH,
     MONTH,
+    OF_CHAIN,
     OF_SESSIONS,
     PACKED,
     LakeTable,
@@ -47,9 +48,10 @@ from recorder.archive.schema import (
     months_of,
     revision,
 )
-from recorder.archive.unpack import unpack
+from recorder.archive.unpack import RootKind, root_kind, unpack
 from recorder.archive.upkeep import FIRST_FILES, delete_sessions, private, those_in
 from recorder.errors import NotFoundError, RecorderError, StoreError, UsageError
+from recorder.model.events import Event, Exchange
 from recorder.store.engine import address_of
 from recorder.store.location import database_url
 from recorder.store.maintain.extents import last_hashes
@@ -57,10 +59,9 @@ from recorder.store.maintain.purge.delete import Archived, purge, require_owner
 from recorder.store.maintain.purge.tombstone import ARCHIVED
 from recorder.store.maintain.upkeep import VerifyConnection, opened
 from recorder.store.maintain.verify.log import LogFinding, LogVerifier, Writer, all_of, differing_keys
-from recorder.store.queries.outlines import of_last_event
 from recorder.store.queries.retention import SessionSize
 from recorder.store.schema import STALE, events, exchanges, sessions, tombstones
-from recorder.store.sql import Statement, columns_of
+from recorder.store.sql import Statement
 from recorder.store.write.writer import Store
 
 if TYPE_CHECKING:
@@ -71,9 +72,8 @@ ROW_BYTES = 64  # of a row, besides its texts and bytes
 
 Row = Sequence[Any]
 
-_EXCHANGES = f"SELECT {columns_of(exchanges, 'x')}, {of_last_event('hash')} FROM exchanges AS x WHERE session_id = :id"
 _ROWS = {name: Statement(all_of(OF_SESSIONS[name]), is_long=True) for name in PACKED}
-_ROWS[exchanges.name] = Statement(_EXCHANGES, is_long=True)
+_FIRST = Statement(f"{all_of(events)} AND pos = 0")
 _PIECES = """SELECT min(rowid), max(rowid)
 FROM (SELECT rowid, sum({size}) OVER (ORDER BY rowid) / {limit} AS piece FROM {table}) GROUP BY piece"""
 
@@ -81,8 +81,8 @@ FROM (SELECT rowid, sum({size}) OVER (ORDER BY rowid) / {limit} AS piece FROM {t
 def _columns(name: str) -> dict[str, str]:
     """Return the columns of a table in the file, with their types."""
     types = {**PACKED[name].columns, events.c.hash.name: "BLOB"}
-    more = [LAST_HASH, MONTH] if name == exchanges.name else [MONTH]
-    return {column: types[column] for column in (*OF_SESSIONS[name].c.keys(), *more)}
+    of_chain = OF_CHAIN if name == exchanges.name else ()
+    return {column: types[column] for column in (*OF_SESSIONS[name].c.keys(), *of_chain, MONTH)}
 
 
 class Pack:
@@ -116,12 +116,21 @@ class Pack:
         month, key = month_of(session_id), {"id": session_id}
         with self._opened() as file, reader.transaction():
             last = self.last_hashes[session_id] = last_hashes(reader.ask, session_id)
-            if None in last.values():
+            begun = {}
+            for row in reader.ask(_ROWS[exchanges.name], key):
+                exchange = Exchange(*row)
+                begun[exchange.exchange_id] = exchange
+            kinds = _root_kinds(begun, reader.ask(_FIRST, key))
+            if begun.keys() - kinds.keys():
                 raise StoreError(
                     f"Session {session_id} has exchanges with no beginning: run `recorder verify {session_id}`."
                 )
             for name in PACKED:
                 insert = f"INSERT INTO {name} VALUES ({', '.join('?' * len(_columns(name)))})"
+                if name == exchanges.name:
+                    for id, exchange in begun.items():
+                        file.execute(insert, (*astuple(exchange), last[id], kinds[id], month))
+                    continue
                 with closing(reader.ask(_ROWS[name], key)) as rows:
                     file.executemany(insert, ((*row, month) for row in rows))
 
@@ -156,6 +165,17 @@ class Pack:
                 rows = file.execute(differing_keys(OF_SESSIONS[name], ("main", "log"), "session_id"))
                 differing.update(session_id for (session_id,) in rows)
         return differing
+
+
+def _root_kinds(begun: Mapping[str, Exchange], firsts: Iterable[Row]) -> dict[str, RootKind]:
+    """Return the root of each exchange whose first event is chained to one."""
+    kinds = {}
+    for row in firsts:
+        first = Event(*row)
+        kind = root_kind(begun[first.exchange_id], first) if first.exchange_id in begun else None
+        if kind is not None:
+            kinds[first.exchange_id] = kind
+    return kinds
 
 
 COMMAND = "db archive"

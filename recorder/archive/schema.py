@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-* The columns are those of `recorder.store.schema`, in order; ids are text. An event has no `hash`. An exchange has one
-  column more, `last_hash`: the hash of its last event.
+* The columns are those of `recorder.store.schema`, in order; ids are text. An event has no `hash`. An exchange has two
+  columns more: `last_hash`, the hash of its last event, and `root_kind`, a `recorder.archive.unpack.RootKind`.
 * Each table with sessions has `month` at its end, by which its files are partitioned: that of the session's id, so that
   a session is in one month for ever. Rows of a file are sorted as the key of the table is.
 * A table that was extended has its newest columns at the end: rows are inserted with the names of their columns.
@@ -96,14 +96,14 @@ def _column(column: Column[Any]) -> str:
     return name if column.nullable else f"{name} NOT NULL"
 
 
-LAST_HASH = "last_hash"
-"""The column of an exchange that a log does not have."""
+OF_CHAIN = {"last_hash": "BLOB", "root_kind": "VARCHAR"}
+"""The columns of an exchange that a log does not have."""
 
 
 def _table(table: Table) -> LakeTable:
     columns = {column.name: _column(column) for column in table.c if column is not events.c.hash}
     if table is exchanges:
-        columns[LAST_HASH] = "BLOB"
+        columns |= OF_CHAIN
     if "session_id" in columns and table is not rebuilds:
         columns[MONTH] = "VARCHAR NOT NULL"
     return LakeTable(table.name, columns, [column.name for column in table.primary_key])

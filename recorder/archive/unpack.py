@@ -15,22 +15,22 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from itertools import chain, groupby, islice, pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sqlalchemy import URL, Table, create_engine, insert
 
 from recorder.archive.lake import LAKE, translated
 from recorder.archive.place import database_name
-from recorder.archive.schema import COPIED, LAST_HASH, MONTH, OF_SESSIONS, month_of, of_sessions
+from recorder.archive.schema import COPIED, MONTH, OF_CHAIN, OF_SESSIONS, month_of, of_sessions
 from recorder.archive.views import open_views
 from recorder.errors import StoreConflictError, StoreError
-from recorder.model.chain import hash_after, row_root
+from recorder.model.chain import hash_after, root, row_root
 from recorder.model.events import SHARED, Event, Exchange
 from recorder.store.bodies.rows import SharedRow, is_shared
 from recorder.store.duckdb.connection import quoted
@@ -43,6 +43,22 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from recorder.store.engine import Writer
+
+
+RootKind = Literal["row", "ids"]
+"""The root of a chain: it covers the row of the exchange, or in an older log its ids only."""
+
+_ROOTS: Mapping[RootKind, Callable[[Exchange], bytes]] = {
+    "row": row_root,
+    "ids": lambda exchange: root(exchange.session_id, exchange.exchange_id),
+}
+
+
+def root_kind(exchange: Exchange, first: Event) -> RootKind | None:
+    """Return the root that the first event of an exchange is chained to, `None` if it is neither."""
+    return next(
+        (kind for kind, root in _ROOTS.items() if hash_after(root(exchange), first, first.pos) == first.hash), None
+    )
 
 
 ROWS = 1000  # inserted at once
@@ -186,9 +202,11 @@ class _Unpacking:
                 self._log.unchained.append(exchange_id)
 
     def _exchanges(self) -> Iterator[Row]:
-        for *row, last_hash in self._rows(exchanges.name, [*exchanges.c.keys(), LAST_HASH]):
+        for *row, last_hash, root_kind in self._rows(exchanges.name, [*exchanges.c.keys(), *OF_CHAIN]):
             exchange = Exchange(*row)
-            self._chains[exchange.session_id, exchange.exchange_id] = _Chain(row_root(exchange), last_hash)
+            key = exchange.session_id, exchange.exchange_id
+            root = _ROOTS.get(root_kind, row_root)(exchange)
+            self._chains[key] = _Chain(root, last_hash)
             yield tuple(row)
 
     def _events(self) -> Iterator[Row]:

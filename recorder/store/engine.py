@@ -163,6 +163,9 @@ class Schema(Protocol):
     def schema_statements(self) -> Sequence[str]:
         """Return the statements that create the declared schema in an empty database."""
 
+    def bridge(self, connection: Connection) -> None:
+        """Bring a log from the last schema before the first release to the first one."""
+
     def recreation(self) -> Sequence[str]:
         """Return the statements that make the views and guards of a log again, with whatever it has in their place."""
 

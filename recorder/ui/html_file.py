@@ -24,7 +24,6 @@ import msgspec
 
 from recorder import __version__
 from recorder.errors import RecorderError, StoreError
-from recorder.model.chain import row_root
 from recorder.model.events import BODY_KINDS, Event, Exchange, MemoryBudget, Session
 from recorder.model.text import counted
 from recorder.recordings.preview import Previews
@@ -34,7 +33,7 @@ from recorder.ui.api import session_outline
 from recorder.ui.bundle import bundle
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
-from recorder.ui.raw import BodyRead, body_reads, holds, reads_of
+from recorder.ui.raw import BodyRead, body_reads, chain_roots, holds, reads_of
 from recorder.ui.redaction import RedactedTrack, redacted_rows, redacted_value
 from recorder.ui.track import TrackCache, segment
 from recorder.wire.redaction.bodies import Redactor
@@ -291,7 +290,7 @@ def _read_columns(events: Sequence[Event], reads: Sequence[BodyRead]) -> Json:
 
 def _broken(exchange: Exchange, events: Sequence[Event]) -> list[int]:
     """Return the positions at which the chain of hashes does not hold."""
-    befores, broken = [row_root(exchange)], list[int]()
+    befores, broken = chain_roots(exchange), []
     for event in events:
         if not holds(event, befores):
             broken.append(event.pos)

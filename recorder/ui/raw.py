@@ -22,7 +22,7 @@ import msgspec
 from sqlalchemy import URL
 
 from recorder.errors import NotFoundError, UsageError
-from recorder.model.chain import hash_after, row_root
+from recorder.model.chain import hash_after, root, row_root
 from recorder.model.events import BODY_KINDS, LEFT_OUT, EndRecord, Event, Exchange, Recording, Session, payload_of
 from recorder.model.jsonl import event_row
 from recorder.model.text import safe_text
@@ -255,6 +255,11 @@ def reads_of(reads: Sequence[BodyRead], begin: int, end: int) -> range | None:
 _begin, _end = attrgetter("begin"), attrgetter("end")
 
 
+def chain_roots(exchange: Exchange) -> list[bytes]:
+    """Return the hashes that the first event may be chained to: in an older log, that without its row."""
+    return [root(exchange.session_id, exchange.exchange_id), row_root(exchange)]
+
+
 def holds(event: Event, befores: Iterable[bytes]) -> bool:
     """Return whether the hash of an event is that of its content, after one of these."""
     return any(hash_after(before, event, event.pos) == event.hash for before in befores)
@@ -263,7 +268,7 @@ def holds(event: Event, befores: Iterable[bytes]) -> bool:
 def _chain(exchange: Exchange, place: EventPlace) -> Json:
     """Return the link of an event to the one before, and whether its hash is that of its content."""
     event, previous = place.event, place.previous
-    befores = [row_root(exchange)]
+    befores = chain_roots(exchange)
     if event.pos > 0:
         befores = [] if previous is None else [previous]
     return {

@@ -114,7 +114,7 @@ def assert_verified(url: URL) -> None:
     found = entries(url)
     assert_chained(found)
     for _, exchange, events in found:
-        verifier = ChainVerifier(exchange.exchange_id, exchange)
+        verifier = ChainVerifier(exchange.session_id, exchange.exchange_id, exchange)
         for event in events:
             verifier.feed(event)
         assert verifier.close() == []

@@ -28,6 +28,8 @@ from recorder.archive.opening import open_alone
 from recorder.archive.place import database_url
 from recorder.archive.registry import register
 from recorder.archive.schema import ARCHIVED, COPIED, create, month_of
+from recorder.archive.unpack import root_kind
+from recorder.model.events import Event, Exchange
 from recorder.store.duckdb.connection import DuckdbOpening, connected
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.maintain.purge.tombstone import ARCHIVED as ARCHIVED_REASON
@@ -55,8 +57,12 @@ def archive(log: Path, catalog: str | URL, data: Path) -> URL:
         ids += [row[0] for row in connection.execute("SELECT session_id FROM log.tombstones").fetchall()]
         connection.execute("CREATE TEMP TABLE months (session_id VARCHAR, month VARCHAR)")
         connection.executemany("INSERT INTO months VALUES (?, ?)", [(id, month_of(id)) for id in ids])
-        connection.execute("CREATE TEMP TABLE chains (exchange_id VARCHAR, last_hash BLOB)")
-        connection.execute(f"INSERT INTO chains {_LAST}")
+        connection.execute("CREATE TEMP TABLE chains (exchange_id VARCHAR, last_hash BLOB, root_kind VARCHAR)")
+        firsts = {row[1]: Event(*row) for row in connection.execute(_FIRST).fetchall()}
+        exchanges = [Exchange(*row) for row in connection.execute("SELECT * FROM log.exchanges").fetchall()]
+        lasts = dict(connection.execute(_LAST).fetchall())
+        chains = [(x.exchange_id, lasts[x.exchange_id], root_kind(x, firsts[x.exchange_id])) for x in exchanges]
+        connection.executemany("INSERT INTO chains VALUES (?, ?, ?)", chains)
         connection.execute("BEGIN")
         for table in COPIED:
             of_chain = "LEFT JOIN chains AS c USING (exchange_id)" if table.name == "exchanges" else ""
@@ -70,6 +76,7 @@ def archive(log: Path, catalog: str | URL, data: Path) -> URL:
     return url
 
 
+_FIRST = "SELECT * FROM log.events WHERE pos = 0"
 _LAST = "SELECT exchange_id, arg_max(hash, pos) FROM log.events GROUP BY exchange_id"
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast, get_args
 import msgspec
 from sqlalchemy import URL
 
-from recorder.model.chain import link, row_root
+from recorder.model.chain import link, root
 from recorder.model.events import Event, Exchange, Kind, Session
 from recorder.model.ids import uuid7
 from recorder.model.prices import PriceRow, Unit
@@ -58,7 +58,7 @@ def make_exchange(session: Session, number: int = 1, **fields: Any) -> Exchange:
 
 def make_events(exchange: Exchange, raws: Sequence[bytes], kinds: Sequence[Kind] = ()) -> list[Event]:
     """Events from position 0 on; frames, unless `kinds` says otherwise."""
-    chained = row_root(exchange)
+    chained = root(exchange.session_id, exchange.exchange_id)
     made = []
     for pos, raw in enumerate(raws):
         kind = kinds[pos] if pos < len(kinds) else "frame"

@@ -113,7 +113,7 @@ def dialects(data: bytes) -> None:
 
 
 def _check(row: Exchange, events: list[Event]) -> None:
-    verifier, folding = ChainVerifier(row.exchange_id, row), Folding(row)
+    verifier, folding = ChainVerifier(row.session_id, row.exchange_id, row), Folding(row)
     for event in events:
         verifier.feed(event)
     assert verifier.close() == []

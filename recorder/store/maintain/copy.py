@@ -194,7 +194,7 @@ class _ExchangeCopy:
         self.existing_pos = there.last_pos if there else -1
         # The last event that both have is written once more: the target knows whether it is the same.
         self._start = max(0, min(self.existing_pos, extent.last_pos))
-        self._verifier = ChainVerifier(self.exchange.exchange_id, self.exchange)
+        self._verifier = ChainVerifier(self.exchange.session_id, self.exchange.exchange_id, self.exchange)
         self.last: Event | None = None  # that was in order
         self.is_broken = False  # in the source, or cannot be read there
         self.is_refused = False  # by the target
@@ -365,7 +365,7 @@ class _Copying:
 
     def _is_there(self, exchange: Exchange, last: Event) -> bool:
         """Return whether the chain in the target reaches the last event of the copy."""
-        verifier = ChainVerifier(exchange.exchange_id, exchange)
+        verifier = ChainVerifier(exchange.session_id, exchange.exchange_id, exchange)
         try:
             for event in self._target.events(exchange):
                 verifier.feed(event)

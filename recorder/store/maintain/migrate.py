@@ -21,12 +21,13 @@ from sqlalchemy import Connection
 from recorder.errors import StoreError
 from recorder.store.engine import schema_named
 from recorder.store.schema import APPLICATION_ID as APPLICATION_ID
-from recorder.store.schema import HEAD
+from recorder.store.schema import HEAD, READ_REVISION, VERSION_TABLE
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-_UNRELEASED = re.compile("00[0-9]{2}")  # revisions of before the first release
+FIRST = "1"  # the oldest
+UNRELEASED = "0021"  # the last schema before the first release: its logs come over
 
 
 def migrations() -> Path:
@@ -37,12 +38,12 @@ def migrations() -> Path:
 
 
 def require_known(name: object, revision: str | None) -> None:
-    """Raise `StoreError` if the schema is of a newer recorder, or older than the first release."""
+    """Raise `StoreError` if the schema is of a newer recorder, or older than the last before the first release."""
     from alembic.script import ScriptDirectory
 
-    if revision is None:
+    if revision is None or revision == UNRELEASED:
         return
-    if _UNRELEASED.fullmatch(revision):
+    if _BEFORE.fullmatch(revision):
         raise StoreError(
             f"The database {name} was made before the first release of recorder (its schema is {revision}): `export` "
             "its sessions as cassettes with the recorder that made it, and `import` them here."
@@ -53,6 +54,9 @@ def require_known(name: object, revision: str | None) -> None:
             f"The database {name} was made by a newer recorder (its schema is {revision}, this one knows {HEAD}): "
             "upgrade recorder, or give another path."
         )
+
+
+_BEFORE = re.compile("00[0-9]{2}")
 
 
 def recreate(connection: Connection) -> None:
@@ -67,6 +71,11 @@ def run(connection: Connection) -> None:
     """Run the migrations that a database lacks, in the transaction of a connection."""
     from alembic import command
 
+    if connection.dialect.has_table(connection, VERSION_TABLE):
+        revision = connection.exec_driver_sql(READ_REVISION).scalar()
+        if revision == UNRELEASED:
+            schema_named(connection.dialect.name).bridge(connection)
+            connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{FIRST}'")
     config = _config()
     config.attributes["connection"] = connection
     command.upgrade(config, "head")

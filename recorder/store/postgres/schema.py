@@ -60,6 +60,11 @@ may_delete_sql: str | None = MAY_DELETE
 search: SearchIndex = INDEX
 
 
+def bridge(connection: Connection) -> None:
+    for statement in RECREATION:  # the tables are the same
+        connection.exec_driver_sql(statement)
+
+
 def recreation() -> Sequence[str]:
     return RECREATION
 

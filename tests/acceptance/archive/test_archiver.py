@@ -60,7 +60,7 @@ def stored(archive: URL, session_ids: Iterable[str]) -> dict[str, Rows]:
         for id in session_ids:
             found[id] = {}
             for name in PACKED:
-                more = ", last_hash" if name == "exchanges" else ""
+                more = ", last_hash, root_kind" if name == "exchanges" else ""
                 rows = connection.execute(f"SELECT * EXCLUDE (month{more}) FROM {name} WHERE session_id = $1", [id])
                 found[id][name] = sorted(rows.fetchall(), key=repr)
     return found

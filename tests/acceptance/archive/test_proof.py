@@ -31,6 +31,7 @@ DAMAGES = (
     "UPDATE events SET pos = pos + 1000 WHERE kind = 'end'",
     "INSERT INTO events SELECT * FROM events WHERE pos = 3",
     "UPDATE exchanges SET last_hash = 'x'::BLOB",
+    "UPDATE exchanges SET root_kind = 'ids'",
     "UPDATE exchanges SET target = '/elsewhere'",
     "DELETE FROM sessions",
     "UPDATE p_items_v1 SET text = concat(text, '!')",

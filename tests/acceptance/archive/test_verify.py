@@ -83,6 +83,7 @@ MORE_CHANGES = [
     (f"UPDATE events SET t_ns = t_ns + 1 WHERE {FRAME}", "hash"),
     ("DELETE FROM events WHERE kind = 'end'", "end"),
     ("UPDATE exchanges SET target = '/other'", "hash"),
+    ("UPDATE exchanges SET root_kind = 'ids'", "hash"),
     ("DELETE FROM exchanges", "orphan"),
     ("DELETE FROM sessions", "orphan"),
     (f"INSERT INTO events SELECT * FROM events WHERE {FRAME}", "file"),

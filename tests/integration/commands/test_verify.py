@@ -631,6 +631,15 @@ def test_a_session_that_was_purged_after_the_manifest_is_said(demo_db: Path, not
     assert (done.exit_code, "the tombstone was removed since" in done.stdout) == (4, True)
 
 
+def test_a_manifest_of_the_first_version_is_read(demo_db: Path, noted: Path) -> None:
+    [_, line] = noted.read_text().splitlines()
+    older = line.rpartition(" ")[0]
+    noted.write_text(f"# recorder manifest 1: session_id exchanges events root\n{older}\n")
+    assert ran("--db", demo_db, "--against", noted).exit_code == 0
+    buried(demo_db, exchanges=0)
+    assert ran("--db", demo_db, "--against", noted).exit_code == 4
+
+
 def test_a_session_that_has_grown_still_has_its_digest(in_file: Stored, tmp_path: Path) -> None:
     path = tmp_path / "grown.db"
     shutil.copy(database_path(in_file.url), path)
@@ -646,8 +655,7 @@ def test_a_session_that_has_grown_still_has_its_digest(in_file: Stored, tmp_path
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "session 1 2 3\n", "# recorder manifest 2: session_id exchanges events root last_hash\nx\n"],
+    "text", ["", "session 1 2 3\n", "# recorder manifest 1: session_id exchanges events root\nx\n"]
 )
 def test_what_is_no_manifest_is_refused(demo_db: Path, tmp_path: Path, text: str) -> None:
     noted = tmp_path / "manifest"

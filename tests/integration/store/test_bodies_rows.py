@@ -88,7 +88,7 @@ async def assert_as_sent(url: URL, sent: Sequence[bytes]) -> None:
 
 
 def findings(exchange: Exchange, events: Iterable[Event]) -> list[Any]:
-    verifier = ChainVerifier(exchange.exchange_id, exchange)
+    verifier = ChainVerifier(exchange.session_id, exchange.exchange_id, exchange)
     for event in events:
         verifier.feed(event)
     return verifier.close()

@@ -10,17 +10,21 @@ from pathlib import Path
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from sqlalchemy import URL
 
 from recorder.errors import StoreError
 from recorder.store.engine import schema_of
 from recorder.store.location import database_url
 from recorder.store.maintain import migrate
+from recorder.store.maintain.declared import schema_differences
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import HEAD
 from recorder.store.sqlite.schema import current
 from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
 from tests.support.empty_log import empty
+from tests.support.server import run
+from tests.support.superuser import asked, dumped, free
 
 
 def snapshot(directory: Path) -> dict[str, bytes]:
@@ -133,6 +137,49 @@ def test_an_upgrade_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 # -- logs of before the first release
 
+AS_BEFORE = """
+CREATE TABLE old_exchanges (
+    session_id TEXT NOT NULL, exchange_id TEXT NOT NULL, started_ns INTEGER NOT NULL, recorder_id TEXT NOT NULL,
+    provider TEXT NOT NULL, api TEXT NOT NULL, method TEXT NOT NULL, target TEXT NOT NULL, client TEXT,
+    client_version TEXT, thread_id TEXT, turn_id TEXT, attempt INTEGER, resumes_response_id TEXT,
+    resumes_after INTEGER, PRIMARY KEY (session_id, exchange_id),
+    FOREIGN KEY(session_id) REFERENCES sessions (session_id)
+) STRICT;
+INSERT INTO old_exchanges SELECT * FROM exchanges;
+CREATE TABLE old_events (
+    session_id TEXT NOT NULL, exchange_id TEXT NOT NULL, pos INTEGER NOT NULL, kind TEXT NOT NULL,
+    t_ns INTEGER NOT NULL, type TEXT, sequence_number INTEGER, item_id TEXT, output_index INTEGER, raw BLOB NOT NULL,
+    data_start INTEGER, data_length INTEGER, hash BLOB NOT NULL, PRIMARY KEY (session_id, exchange_id, pos),
+    FOREIGN KEY(session_id, exchange_id) REFERENCES old_exchanges (session_id, exchange_id)
+) STRICT;
+INSERT INTO old_events SELECT * FROM events;
+DROP VIEW events; DROP VIEW exchanges;
+DROP TABLE stored_events; DROP TABLE event_items; DROP TABLE event_types; DROP TABLE stored_exchanges;
+ALTER TABLE old_exchanges RENAME TO exchanges; ALTER TABLE old_events RENAME TO events;
+CREATE INDEX exchanges_exchange_id ON exchanges (exchange_id);
+CREATE INDEX exchanges_resumes ON exchanges (session_id, resumes_response_id) WHERE resumes_response_id IS NOT NULL;
+CREATE INDEX events_end ON events (session_id, exchange_id) WHERE kind = 'end';
+UPDATE recorder_version SET version_num = '0021';
+"""
+
+
+def without_views(path: Path) -> Path:
+    """Drop the guards and the views of a file but those of the log."""
+    free(path)
+    for (name,) in asked(path, "SELECT name FROM sqlite_master WHERE type = 'view'"):
+        if name not in ("events", "exchanges"):
+            run_sql(path, f"DROP VIEW {name}")
+    return path
+
+
+def test_a_log_of_the_last_schema_before_the_first_release_keeps_every_row(demo_db: Path) -> None:
+    before = dumped(demo_db)
+    run_sql(without_views(demo_db), AS_BEFORE)
+    schema_of(database_url(demo_db)).upgrade(database_url(demo_db))
+    assert dumped(demo_db) == before
+    assert schema_differences(database_url(demo_db)) == []
+    assert run(demo_db, "verify").code == 0
+
 
 async def test_a_log_of_an_earlier_schema_is_refused_and_untouched(tmp_path: Path) -> None:
     path = run_sql(empty(tmp_path / "log.db"), "UPDATE recorder_version SET version_num = '0007'")
@@ -146,3 +193,10 @@ async def test_a_log_of_an_earlier_schema_is_refused_and_untouched(tmp_path: Pat
     with pytest.raises(StoreError, match="before the first release"):
         await LogReader.open(path)
     assert path.read_bytes() == before
+
+
+def test_a_log_on_a_server_gets_the_views_of_the_first_release(postgres_database: URL) -> None:
+    asked(postgres_database, "UPDATE recorder_version SET version_num = '0021'")
+    asked(postgres_database, "DROP VIEW usage_by_model")
+    schema_of(postgres_database).upgrade(postgres_database)
+    assert schema_differences(postgres_database) == []

@@ -100,7 +100,7 @@ class Log:
     def check(self) -> None:
         """All that `recorder verify` checks of an exchange is true of each."""
         for exchange in self.exchanges.values():
-            verifier = ChainVerifier(exchange.exchange_id, exchange)
+            verifier = ChainVerifier(exchange.session_id, exchange.exchange_id, exchange)
             for event in self.events(exchange):
                 verifier.feed(event)
             assert verifier.close() == []

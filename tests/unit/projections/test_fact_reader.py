@@ -206,7 +206,7 @@ def test_what_stands_behind_a_coding_is_kept_and_no_part_of_the_answer() -> None
     assert recording_of(exchange, events, keeps_events=False).body == recording.body
     assert recording.end is not None
     assert (recording.end.undecoded, recording.end.lossless) == (None, True)
-    verifier = ChainVerifier(exchange.exchange_id, None)
+    verifier = ChainVerifier(exchange.session_id, exchange.exchange_id)
     for each in events:
         verifier.feed(each)
     assert list(verifier.close()) == []

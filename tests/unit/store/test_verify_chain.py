@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.ingest.capture import Capture
-from recorder.model.chain import link, row_root
+from recorder.model.chain import link, root
 from recorder.model.events import (
     EndRecord,
     Event,
@@ -47,7 +47,7 @@ def captured(
     content_type: str = "text/event-stream",
 ) -> list[Event]:
     """What the capture makes of an exchange."""
-    capture = Capture("s-1", "e-1", by_name(EXCHANGE.api), 0, row_root(EXCHANGE))
+    capture = Capture("s-1", "e-1", by_name(EXCHANGE.api), 0)
     head = RequestHead("e-1", "s-1", 0, EXCHANGE.method, EXCHANGE.target, EXCHANGE.provider, list(request_headers))
     wire = gzip.compress(request) if request_headers else request
     events = capture.request(head, request, wire=wire, complete=complete)
@@ -61,7 +61,7 @@ def captured(
 
 
 def verified(events: Sequence[Event]) -> ChainVerifier:
-    verifier = ChainVerifier("e-1", EXCHANGE)
+    verifier = ChainVerifier("s-1", "e-1", EXCHANGE)
     for event in events:
         verifier.feed(event)
     verifier.close()
@@ -78,7 +78,7 @@ def checks(events: Sequence[Event]) -> set[str]:
 
 def rehashed(events: Sequence[Event]) -> list[Event]:
     """Events chained anew, as someone would who knows how."""
-    previous, chained = row_root(EXCHANGE), []
+    previous, chained = root("s-1", "e-1"), []
     for event in events:
         previous = link(previous, *msgspec.structs.astuple(event)[2:-1])
         chained.append(msgspec.structs.replace(event, hash=previous))
@@ -170,7 +170,7 @@ def test_events_that_changed_places_are_found(one: int, other: int) -> None:
 
 
 def test_a_chain_of_another_exchange_does_not_pass() -> None:
-    verifier = ChainVerifier("e-2", msgspec.structs.replace(EXCHANGE, exchange_id="e-2"))
+    verifier = ChainVerifier("s-1", "e-2")
     for event in EVENTS:
         verifier.feed(event)
     assert [(each.pos, each.check) for each in verifier.close()] == [(0, "hash")]
@@ -237,7 +237,7 @@ def test_verifying_keeps_up_with_the_disk() -> None:
 @pytest.mark.long
 def test_what_is_held_does_not_grow_with_the_exchange() -> None:
     many = captured([SSE] * 10_000)
-    verifier = ChainVerifier("e-1", EXCHANGE)
+    verifier = ChainVerifier("s-1", "e-1", EXCHANGE)
     tracemalloc.start()
     for event in many:
         verifier.feed(event)

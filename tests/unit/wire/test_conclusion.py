@@ -114,7 +114,7 @@ def end_of(events: list[Event]) -> EndRecord:
 
 
 def verified(exchange: Exchange, events: list[Event]) -> list[Any]:
-    verifier = ChainVerifier(exchange.exchange_id, None)
+    verifier = ChainVerifier(exchange.session_id, exchange.exchange_id)
     for event in events:
         verifier.feed(event)
     return list(verifier.close())

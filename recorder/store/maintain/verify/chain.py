@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from recorder.model.chain import link, row_root
+from recorder.model.chain import link, root, row_root
 from recorder.model.events import (
     BODY_KINDS,
     LEFT_OUT,
@@ -79,11 +79,10 @@ class RecordedGap(msgspec.Struct, frozen=True):
 class ChainVerifier:
     """The events of one exchange, in order of their positions, checked against each other and its row."""
 
-    def __init__(self, exchange_id: str, exchange: Exchange | None) -> None:
+    def __init__(self, session_id: str, exchange_id: str, exchange: Exchange | None = None) -> None:
         """Without `exchange`, its row, the events are checked against each other only."""
         self._exchange_id, self._exchange = exchange_id, exchange
-        # What the next event may be chained to; empty if that is not known.
-        self._previous: tuple[bytes, ...] = () if exchange is None else (row_root(exchange),)
+        self._previous = _roots(session_id, exchange_id, exchange)  # what the next event may be chained to
         self._next = 0
         self._unlisted = 0
         self._sums = Sums()
@@ -93,7 +92,7 @@ class ChainVerifier:
         self.gaps: list[RecordedGap] = []
         self.events = 0
         self.end_pos: int | None = None
-        self.head = b""  # the hash of `end`; of the last event, if there is none
+        self.head = self._previous[0]  # the hash of `end`; of the last event, if there is none
 
     def feed(self, event: Event) -> None:
         """Check the next event."""
@@ -280,6 +279,11 @@ class Sums:
     def lossless(self, end: EndRecord, request_is_complete: bool) -> bool:
         known = end.outcome != "recorder_crash" and request_is_complete and not self._request_gaps
         return known and not self._gap_chunks and end.undecoded is None
+
+
+def _roots(session_id: str, exchange_id: str, exchange: Exchange | None) -> tuple[bytes, ...]:
+    """Return the hashes that a first event may be chained to: in an older log, its ids without its row."""
+    return root(session_id, exchange_id), *([row_root(exchange)] if exchange is not None else [])
 
 
 def _linked(previous: bytes, event: Event) -> bytes:

@@ -313,7 +313,7 @@ class LogVerifier:
         reading = self._events(session_id, exchange_ids[0], advance) if exchange_ids else iter(())
         event = next(reading, None)
         for exchange_id in exchange_ids:
-            verifier = ChainVerifier(exchange_id, found.exchanges.get(exchange_id))
+            verifier = ChainVerifier(session_id, exchange_id, found.exchanges.get(exchange_id))
             while event is not None and event.exchange_id <= exchange_id:
                 if event.exchange_id == exchange_id:
                     verifier.feed(event)

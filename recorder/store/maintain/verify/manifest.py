@@ -12,7 +12,7 @@ hash. So a session that has grown still has the digest that it had, after as man
 
 A session that was purged has a digest of its tombstone. One that is purged after the manifest has a tombstone that says
 how much there was, and the last hash: recorder writes what it finds, so what fits the manifest may be a purge, and what
-does not is none.
+does not is none. Manifests of version 1 have no last hash and no tombstones.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from recorder.model.events import Exchange, Session
 from recorder.store.maintain.purge.tombstone import Tombstone
 
 FIRST_LINE = "# recorder manifest 2: session_id exchanges events root last_hash"
+_FIRST_LINES = (FIRST_LINE, "# recorder manifest 1: session_id exchanges events root")
 
 _LINE = re.compile(
-    r"(?P<id>\S+) (?P<exchanges>\d{1,18}) (?P<events>\d{1,18}) (?P<root>[0-9a-f]{64}) (?P<last>[0-9a-f]{64}|-)"
+    r"(?P<id>\S+) (?P<exchanges>\d{1,18}) (?P<events>\d{1,18}) (?P<root>[0-9a-f]{64})(?: (?P<last>[0-9a-f]{64}|-))?"
 )
 _PURGED = re.compile(r"(?P<id>\S+) purged (?P<root>[0-9a-f]{64})")
 
@@ -41,7 +42,7 @@ class Mark(NamedTuple):
     exchanges: int
     events: int
     root: str
-    last_hash: str  # empty without an event
+    last_hash: str = ""  # which a manifest of version 1 does not have
 
 
 class PurgeMark(NamedTuple):
@@ -59,7 +60,7 @@ class Roots:
 
     def __init__(self, session: Session) -> None:
         self._digest = sha256(msgspec.json.encode(msgspec.structs.astuple(session))).digest()
-        self._marks = [Mark(0, 0, self._digest.hex(), "")]
+        self._marks = [Mark(0, 0, self._digest.hex())]
 
     def add(self, exchange: Exchange, events: int, head: bytes) -> None:
         """Add the next exchange: its events up to its end, and the hash of that."""
@@ -92,12 +93,12 @@ def read(lines: Iterable[str]) -> Marks:
     marks: dict[str, Mark | PurgeMark] = {}
     for number, given in enumerate(lines, 1):
         text = given.strip()
-        if number == 1 and text != FIRST_LINE:
+        if number == 1 and text not in _FIRST_LINES:
             raise ValueError(f"line 1 is not {FIRST_LINE!r}")
         if not text or text.startswith("#"):
             continue
         if match := _LINE.fullmatch(text):
-            last_hash = match["last"].strip("-")
+            last_hash = (match["last"] or "").strip("-")
             marks[match["id"]] = Mark(int(match["exchanges"]), int(match["events"]), match["root"], last_hash)
         elif match := _PURGED.fullmatch(text):
             marks[match["id"]] = PurgeMark(match["root"])

@@ -503,7 +503,7 @@ def test_a_request_that_cannot_be_decoded_finds_its_recording() -> None:
 
 
 def _findings(assembler: Assembler, events: Sequence[Event]) -> list[object]:
-    verifier = ChainVerifier("e-1", assembler.batch.exchanges[0])
+    verifier = ChainVerifier("s-1", "e-1", assembler.batch.exchanges[0])
     for event in events:
         verifier.feed(event)
     return list(verifier.close())
