@@ -18,6 +18,8 @@ from recorder.lint.stream import StreamView
 from recorder.model.events import Event, Exchange, ExchangeEnd, Outcome, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.dialects.anthropic.lint.message import TOKENS_LIMIT
 from recorder.wire.recording import recording_of
+from recorder.wire.sse import parse
+from tests.support.aws_messages import aws_message
 from tests.support.recordings import SECOND, STEP_NS, Mutation, Reply, assembled, assert_clean, broken, linted, recorded
 from tests.support.tables import table
 from tests.unit.lint.test_anthropic import GOOD as ANTHROPIC
@@ -42,6 +44,12 @@ def slow(seconds: float) -> Reply:
 
 def document(body: bytes, status: int = 200, content_type: str | None = "application/json") -> Reply:
     return Reply(body=body, status=status, asked={"stream": True}).headed("content-type", content_type)
+
+
+def in_aws_messages(reply: Reply) -> Reply:
+    """With each payload in a message of the binary event stream."""
+    events = tuple(aws_message({}, parse(block).data or b"") for block in reply.blocks())
+    return reply._replace(events=events).headed("content-type", "application/vnd.amazon.eventstream")
 
 
 BODY = b"".join(GOOD.blocks())
@@ -81,6 +89,7 @@ MUTATIONS = [
     Mutation("HT007", "an error of another kind", document(b'{"detail": "No"}', 422)),
     Mutation("HT007", "no body", document(b"", 500)),
     Mutation("ST010", "a mark within", raw(CHAT, 1, b"data:", b"\xef\xbb\xbfdata:")),
+    Mutation("ST011", "a wrong checksum", in_aws_messages(CHAT).put(1, aws_message({}, b"{}")[:-1] + b"!")),
     Mutation("HT008", "no event", GOOD._replace(events=())),
     Mutation("HT008", "an empty object", GEMINI._replace(body=b"{}").headed("content-type", "application/json")),
     Mutation(
