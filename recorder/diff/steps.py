@@ -85,10 +85,10 @@ class Step(msgspec.Struct, kw_only=True, gc=False):
     items: tuple[int, ...] = ()  # that it is about, by their rows
     is_open: bool = False  # whether a delta of it is of a text that did not end as its deltas say
     is_delta: bool = False
-    texts: list[str] | CutText = []  # where the value has blanks; of a run, those of all its events
-    positions: list[int] | Numbers  # of its events in the log
-    numbers: list[int] | Numbers  # their sequence numbers; 0 where there is none
-    ordinals: list[int] | Numbers  # which of the numbered events each is, from 1 on; 0 of an event without a number
+    texts: CutText  # where the value has blanks; of a run, those of all its events
+    positions: Numbers  # of its events in the log
+    numbers: Numbers  # their sequence numbers; 0 where there is none
+    ordinals: Numbers  # which of the numbered events each is, from 1 on; 0 of an event without a number
 
     @property
     def name(self) -> str:
@@ -110,13 +110,12 @@ class Step(msgspec.Struct, kw_only=True, gc=False):
     @property
     def text(self) -> str:
         """The texts as one."""
-        return str(self.texts) if isinstance(self.texts, CutText) else "".join(self.texts)
+        return str(self.texts)
 
     @property
     def size_bytes(self) -> int:
         """About what it takes: its value is as long as its key, where it is long."""
-        texts = self.texts.size_bytes if isinstance(self.texts, CutText) else sum(map(len, self.texts))
-        return 2 * len(self.key) + texts + 24 * self.count
+        return 2 * len(self.key) + self.texts.size_bytes + 24 * self.count
 
     def number(self, n: int) -> int | None:
         """Return the sequence number of an event of it."""
@@ -212,10 +211,10 @@ def _events(side: ComparedRecording, final_texts: FinalTexts, terms: Terms) -> I
             items=statement.items,
             is_open=statement.is_open,
             is_delta=any(isinstance(fact, TextAdded) for fact in block.facts),
-            texts=texts,
-            positions=[event.pos],
-            numbers=[number or 0],
-            ordinals=[0 if number is None else ordinal],
+            texts=CutText(texts),
+            positions=_one(event.pos),
+            numbers=_one(number or 0),
+            ordinals=_one(0 if number is None else ordinal),
         )
 
 
@@ -279,18 +278,8 @@ def _goes_on(run: Step, step: Step) -> bool:
     """Return whether a step continues the run; then it is added."""
     if run.run != step.run:
         return False
-    if len(run.positions) == 1:
-        _make_long(run)
     _extend(run, step)
     return True
-
-
-def _make_long(run: Step) -> None:
-    """Hold what a run has of each event as one text and as arrays: there may be very many."""
-    run.texts = CutText(run.texts)
-    run.positions, run.numbers, run.ordinals = (
-        array("q", numbers) for numbers in (run.positions, run.numbers, run.ordinals)
-    )
 
 
 def _extend(run: Step, rest: Step) -> None:
@@ -302,8 +291,13 @@ def _extend(run: Step, rest: Step) -> None:
 
 def joined(run: Step, rest: Step) -> Step:
     """Join two equal runs."""
-    whole = msgspec.structs.replace(run)
-    _make_long(whole)
+    whole = msgspec.structs.replace(
+        run,
+        texts=CutText(run.texts),
+        positions=run.positions[:],
+        numbers=run.numbers[:],
+        ordinals=run.ordinals[:],
+    )
     _extend(whole, rest)
     return whole
 
@@ -334,4 +328,11 @@ def _end(side: ComparedRecording, terms: Terms) -> Iterator[Step]:
 
 def _step(event: Event, value: Any) -> Step:
     key = event.kind.encode() + canonical(value)
-    return Step(kind=event.kind, key=key, value=value, positions=[event.pos], numbers=[0], ordinals=[0])
+    pos = _one(event.pos)
+    return Step(
+        kind=event.kind, key=key, value=value, texts=CutText(), positions=pos, numbers=_one(0), ordinals=_one(0)
+    )
+
+
+def _one(number: int) -> Numbers:
+    return array("q", (number,))

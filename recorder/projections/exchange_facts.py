@@ -83,7 +83,8 @@ class Timing:
         self.duration_ns: int | None = None
         self._first: dict[Field, int] = {}
         self.times = array("q")  # of all events so far: eight bytes each, while their texts are held too
-        self._document: tuple[int, ...] = ()  # when its first and its last piece came
+        self._body_began_ns: int | None = None  # of a document: when its first and its last piece came
+        self._body_ended_ns: int | None = None
         self.size_bytes = 0
 
     def event(self, event: Event) -> None:
@@ -91,7 +92,9 @@ class Timing:
         if event.kind == "frame" or (event.type is not None and event.kind != "body"):
             self.times.append(event.t_ns)
         elif event.kind == "body":
-            self._document = (self._document or (event.t_ns,))[0], event.t_ns
+            if self._body_began_ns is None:
+                self._body_began_ns = event.t_ns
+            self._body_ended_ns = event.t_ns
         self.size_bytes += len(event.raw)
 
     def frames(self, events: Iterable[Event]) -> None:
@@ -113,8 +116,8 @@ class Timing:
         text = self._earliest("text", "refusal")
         arguments = self._earliest("arguments")
         times = self.times
-        spoken = times or self._document or (None,)
-        first, last = spoken[0], spoken[-1]
+        first = times[0] if times else self._body_began_ns
+        last = times[-1] if times else self._body_ended_ns
         span_ns = 0 if first is None or last is None else last - first
         return TimingRow(
             *self._ids,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 
 import pytest
@@ -13,7 +14,8 @@ from recorder.model.packed_events import PAGE_BYTES, PAGE_EVENTS
 
 
 def step(value: object, key: bytes = b"") -> Step:
-    return Step(kind="frame", key=key, value=value, positions=[0], numbers=[0], ordinals=[0])
+    one = array("q", [0])
+    return Step(kind="frame", key=key, value=value, texts=CutText(), positions=one, numbers=one, ordinals=one)
 
 
 @given(st.lists(st.text(st.characters())), st.lists(st.text(st.characters())))
