@@ -70,8 +70,8 @@ coverage: $(VENV)/.test  ## lines and branches that the quick tests reach, by fo
 
 FILES ?= $(shell git diff --name-only HEAD -- recorder)
 
-mutants: $(VENV)/.dev  ## break the files that have changed (FILES='recorder/wire/sse.py') and see that a test notices
-	@test -n "$(FILES)" || { echo "No file of recorder/ has changed: name some, FILES='recorder/wire/sse.py'."; exit 2; }
+mutants: $(VENV)/.dev  ## break the files that have changed (FILES='recorder/wire/framing/sse.py') and see that a test notices
+	@test -n "$(FILES)" || { echo "No file of recorder/ has changed: name some, FILES='recorder/wire/framing/sse.py'."; exit 2; }
 	$(BIN)/python -m tools.mutants $(FILES)
 
 test-clients: $(VENV)/.dev  ## real clients from their registries, a quarter of an hour; writes docs/clients.md (CLIENTS=codex)

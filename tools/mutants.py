@@ -2,7 +2,7 @@
 
     python -m tools.mutants            # all of them, ten minutes
     python -m tools.mutants B7 strict  # those whose name has one of these words in it
-    python -m tools.mutants recorder/wire/sse.py  # those of a file; `make mutants FILES=…`, or of what has changed
+    python -m tools.mutants recorder/wire/framing/sse.py  # those of a file; `make mutants` of what has changed
 
 A mutant is a line of the table: a text of a file, what stands there instead, and the test that must go red, for the
 reason that is given. It must fail as a claim that does not hold: a program that cannot be imported, a fixture that
@@ -77,22 +77,22 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "A3: a blank line across two reads is seen at the end only",
-        "recorder/wire/sse.py",
+        "recorder/wire/framing/sse.py",
         "scan = max(0, len(self._held) - _LONGEST_BLANK_LINE + 1)",
         "scan = len(self._held)",
-        "tests/unit/wire/test_sse.py::test_a_block_leaves_with_its_last_byte",
+        "tests/unit/wire/framing/test_sse.py::test_a_block_leaves_with_its_last_byte",
         "whole.feed",
     ),
     Mutant(
         "A4: all spaces around a value are cut off, not the first",
-        "recorder/wire/sse.py",
+        "recorder/wire/framing/sse.py",
         'value = value.removeprefix(b" ")',
         "value = value.strip()",
-        "tests/unit/wire/test_sse.py::test_parse_reads_the_fields",
+        "tests/unit/wire/framing/test_sse.py::test_parse_reads_the_fields",
     ),
     Mutant(
         "A5: NULs are cut out of what is recorded",
-        "recorder/wire/sse.py",
+        "recorder/wire/framing/sse.py",
         "raw = bytes(data[start:end])",
         'raw = bytes(data[start:end]).replace(b"\\0", b"")',
         "tests/integration/security/test_odd_streams.py::test_what_was_recorded_comes_out_as_it_came_in",
@@ -107,33 +107,33 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "A7: a WebSocket message is inflated without those that it refers to",
-        "recorder/wire/websocket.py",
+        "recorder/wire/framing/websocket.py",
         "if not self._keeps_context:",
         "if True:",
-        "tests/unit/wire/test_websocket.py::test_a_message_refers_to_those_before_it",
+        "tests/unit/wire/framing/test_websocket.py::test_a_message_refers_to_those_before_it",
         "assert not",
     ),
     Mutant(
         "A7: a WebSocket message is inflated with what it does not refer to",
-        "recorder/wire/websocket.py",
+        "recorder/wire/framing/websocket.py",
         "if self._is_lost:",
         "if False:",
-        "tests/unit/wire/test_websocket.py::test_with_context_takeover_nothing_is_inflated_behind_damage",
+        "tests/unit/wire/framing/test_websocket.py::test_with_context_takeover_nothing_is_inflated_behind_damage",
     ),
     Mutant(
         "A7: a WebSocket message inflates without a bound",
-        "recorder/wire/websocket.py",
+        "recorder/wire/framing/websocket.py",
         "if len(payload) > MESSAGE_LIMIT:",
         "if False:",
-        "tests/unit/wire/test_websocket.py::test_a_bomb_is_damage",
+        "tests/unit/wire/framing/test_websocket.py::test_a_bomb_is_damage",
         "a message of more than the bound",
     ),
     Mutant(
         "A7: a WebSocket frame is waited for whatever its length",
-        "recorder/wire/websocket.py",
+        "recorder/wire/framing/websocket.py",
         "if end - at > MESSAGE_LIMIT or (",
         "if end - at < 0 or (",
-        "tests/unit/wire/test_websocket.py::test_broken_rules_are_faults_or_damage",
+        "tests/unit/wire/framing/test_websocket.py::test_broken_rules_are_faults_or_damage",
     ),
     Mutant(
         "A8: events are timed by the wall clock",

@@ -50,11 +50,11 @@ from recorder.model.ids import turn_id
 from recorder.model.text import UNSTORABLE
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.dialects.json_values import as_json, decoded_or_none
+from recorder.wire.framing.sse import BOM
+from recorder.wire.framing.websocket import MESSAGE_LIMIT, Opcode, encode_frame
 from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
-from recorder.wire.sse import BOM
 from recorder.wire.turns import PROTOCOL
 from recorder.wire.upstreams import KNOWN, join
-from recorder.wire.websocket import MESSAGE_LIMIT, Opcode, encode_frame
 
 FILE_LIMIT = 256 * 2**20  # bytes: hours of a browser, with images, or about 20,000 calls as LiteLLM logs them
 VALUES_LIMIT = 10**7  # in one JSON document: of 64 bytes each, where three bytes of a file can be a value

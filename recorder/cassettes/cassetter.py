@@ -43,7 +43,7 @@ from recorder.cassettes.vcr.reader import (
 )
 from recorder.cassettes.vcr.yaml_values import YAML_LIMIT, as_bytes, as_text, read_yaml
 from recorder.errors import RecorderError
-from recorder.wire.websocket import CONTROL_LIMIT, MESSAGE_LIMIT, encode_frame
+from recorder.wire.framing.websocket import CONTROL_LIMIT, MESSAGE_LIMIT, encode_frame
 
 VERSION = 1
 TOML_LIMIT = 16 * 2**20  # bytes: four seconds of tomllib, which is Python

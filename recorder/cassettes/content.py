@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from recorder.wire.dialects import DIALECTS
 from recorder.wire.dialects.json_values import decoded_or_none
-from recorder.wire.sse import BOM, Splitter, parse
+from recorder.wire.framing.sse import BOM, Splitter, parse
 
 Format = Literal[
     "sse", "payloads", "json", "jsonl", "cassette", "har", "vcr", "cassetter", "litellm", "claude-tap", "ai-sdk"

@@ -26,9 +26,9 @@ from recorder.model.events import MEMORY_LIMIT, Header, Recording, ResponseHead,
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.dialects.json_values import decoded_or_none
 from recorder.wire.framing import SSE
+from recorder.wire.framing.sse import BOM, Splitter
 from recorder.wire.recording import blocks, framing_in_head
 from recorder.wire.redaction.headers import redact_headers, redact_target
-from recorder.wire.sse import BOM, Splitter
 
 STEP_NS = 10_000_000  # between two events: about what a quick model does
 LINE_LIMIT = 64 * 2**20  # of a payload: above any image that a provider sends in one event

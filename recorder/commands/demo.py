@@ -33,7 +33,7 @@ from recorder.proxy.http import server
 from recorder.proxy.routing import Upstream
 from recorder.store.queries.session_named import session_named
 from recorder.wire.dialects.json_values import request_object
-from recorder.wire.websocket import Message, MessageParser, encode_close, encode_frame
+from recorder.wire.framing.websocket import Message, MessageParser, encode_close, encode_frame
 
 HOST = "127.0.0.1"
 PORT = 8900  # of the provider that stays up

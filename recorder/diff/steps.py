@@ -29,7 +29,7 @@ from recorder.model.facts import TextAdded, UsageReported
 from recorder.model.packed_events import ComputedSequence, Packed
 from recorder.replay.matching.fingerprint import NO_JSON
 from recorder.wire.dialects.canonical import canonical
-from recorder.wire.sse import BOM, Fields, parse
+from recorder.wire.framing.sse import BOM, Fields, parse
 
 
 class CutText(ComputedSequence[str]):

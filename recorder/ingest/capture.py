@@ -38,7 +38,7 @@ from recorder.wire.conclusion import Conclusion
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import Dialect, Keys, by_name
 from recorder.wire.framing import SSE, Framing, Splitter, framing_of
-from recorder.wire.sse import BOM, FRAME_LIMIT, Piece, begins_stream
+from recorder.wire.framing.sse import BOM, FRAME_LIMIT, Piece, begins_stream
 
 KEYS_LIMIT = 16 * 2**20  # the largest block whose keys are read: above any image that a provider sends in one event
 READS_PART = 8192  # reads a `reads` event: about 150 KB of JSON, and a bound on what is held in memory

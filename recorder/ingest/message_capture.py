@@ -36,8 +36,8 @@ from recorder.model.events import (
 )
 from recorder.wire.content_coding import Decoder
 from recorder.wire.dialects import Dialect, Keys, MessageIds
-from recorder.wire.sse import FRAME_LIMIT
-from recorder.wire.websocket import Message
+from recorder.wire.framing.sse import FRAME_LIMIT
+from recorder.wire.framing.websocket import Message
 
 CODING: Literal["websocket"] = "websocket"
 """The coding of a connection in its `end`: its body is messages, and not what was on the wire."""

@@ -2,7 +2,8 @@
 
 The sibling of `recorder.ingest.capture`, in whose place it is used from the response 101 on. As pure as that: what the
 journal has of both directions goes in, with its times. The same input in any batches gives the same events with the
-same hashes. The bytes are read by `recorder.wire.websocket`; the dialect of the path says which messages are turns.
+same hashes. The bytes are read by `recorder.wire.framing.websocket`; the dialect of the path says which messages are
+turns.
 
 Rules of this file:
 
@@ -42,8 +43,7 @@ from recorder.model.events import (
 )
 from recorder.model.ids import turn_id, uuid7
 from recorder.wire.dialects import Dialect, MessageIds, by_name, by_path
-from recorder.wire.redaction.bodies import Redactor, placeholder
-from recorder.wire.websocket import (
+from recorder.wire.framing.websocket import (
     CONTROL_LIMIT,
     Damage,
     Deflate,
@@ -54,6 +54,7 @@ from recorder.wire.websocket import (
     close_of,
     negotiated,
 )
+from recorder.wire.redaction.bodies import Redactor, placeholder
 
 NO_CODE = 1005  # of a Close frame that has none, RFC 6455 section 7.1.5
 

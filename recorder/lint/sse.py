@@ -10,7 +10,7 @@ from itertools import pairwise
 from recorder.lint.rule import Faults, Hit, Hits, rules
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects import by_name
-from recorder.wire.sse import BOM, parse
+from recorder.wire.framing.sse import BOM, parse
 
 PROXY_SILENCE_NS = 60_000_000_000
 """What common proxies wait for the next byte: nginx `proxy_read_timeout`, AWS ALB idle timeout."""

@@ -17,8 +17,8 @@ from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT
 from recorder.wire.dialects.json_values import too_deep
 from recorder.wire.dialects.keys import refuse
 from recorder.wire.framing import Framing
+from recorder.wire.framing.sse import BOM, parse
 from recorder.wire.recording import BodyBlock, blocks, framing_in_head
-from recorder.wire.sse import BOM, parse
 
 
 class StreamBlock(NamedTuple):

@@ -27,7 +27,7 @@ Kind = Literal[
     "response",  # the response head as JSON
     "frame",  # one event with its terminator (`recorder.wire.framing`); over WebSocket the payload of one message
     "comment",  # an SSE block that carries no field: comment lines, stray blank lines
-    "part",  # a piece of an event over `recorder.wire.sse.FRAME_LIMIT`
+    "part",  # a piece of an event over `recorder.wire.framing.sse.FRAME_LIMIT`
     "tail",  # an unterminated event at the end of the stream
     "body",  # a piece of a body that is one document, or could not be decoded
     "sent",  # over WebSocket: the payload of one message of the client

@@ -37,9 +37,9 @@ from recorder.wire.dialects.decoder import FastPath, common_delta
 from recorder.wire.dialects.errors import refusal
 from recorder.wire.dialects.keys import DONE, Whole
 from recorder.wire.framing import MESSAGES, SSE, Framing, framing_of_head
+from recorder.wire.framing.sse import BOM
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
-from recorder.wire.sse import BOM
 
 ERROR_STATUS = 400  # from here on, a body says what went wrong
 

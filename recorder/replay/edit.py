@@ -27,7 +27,7 @@ from recorder.wire.dialects.edited import EditedAnswer, EditedCall
 from recorder.wire.dialects.json_values import Object, as_json, decoded_or_none, request_object
 from recorder.wire.dialects.keys import DONE
 from recorder.wire.framing import SSE, framing_of
-from recorder.wire.sse import BOM, ends_block, parse
+from recorder.wire.framing.sse import BOM, ends_block, parse
 from recorder.wire.turns import as_sse, is_turn
 
 _FORM = re.compile(r"(?P<turn>[0-9]{1,9})(?:\.(?P<what>call|status))?=(?P<value>.*)", re.DOTALL)

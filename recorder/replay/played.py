@@ -18,9 +18,9 @@ from recorder.errors import UsageError
 from recorder.model.events import Recording
 from recorder.model.facts import Links
 from recorder.wire.dialects import by_path
+from recorder.wire.framing.websocket import MESSAGE_LIMIT
 from recorder.wire.logical_request import LogicalRequests, links_in, response_ids
 from recorder.wire.turns import prewarm_id
-from recorder.wire.websocket import MESSAGE_LIMIT
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 

@@ -43,9 +43,9 @@ from recorder.recordings.session import projected
 from recorder.replay.matching import MatchRequest
 from recorder.replay.matching.client_ids import joined_texts, text_edits
 from recorder.testing.redactions import Redactions, UnreadableError, seems_json
+from recorder.wire.framing.sse import FRAME_LIMIT
 from recorder.wire.redaction.headers import REDACTED
 from recorder.wire.redaction.unescape import Splice
-from recorder.wire.sse import FRAME_LIMIT
 
 LETTERS = 4
 DIGITS = 6

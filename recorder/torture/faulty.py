@@ -23,9 +23,9 @@ from recorder.replay.websocket.live import own_handshake
 from recorder.replay.websocket.transport import handshake_answer
 from recorder.replay.websocket.turns import QueuedRequest, Turns
 from recorder.wire.dialects.json_values import request_object
+from recorder.wire.framing.websocket import encode_close, encode_frame
 from recorder.wire.redaction.headers import redact_headers
 from recorder.wire.turns import PROTOCOL, as_http, is_turn, stream_id_of
-from recorder.wire.websocket import encode_close, encode_frame
 from recorder.wire.websocket_endpoint import OutgoingFrame
 
 _MASK = bytes(4)  # of frames that nobody sends

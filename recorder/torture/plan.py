@@ -9,10 +9,10 @@ from recorder.model.events import Recording
 from recorder.model.facts import Fact, ItemFinished, ItemStarted, ResponseFinished, TextAdded
 from recorder.replay.faults.transport import blocks
 from recorder.wire.dialects import Dialect, by_name
+from recorder.wire.framing.sse import parse
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
 from recorder.wire.recording import is_stream
-from recorder.wire.sse import parse
 from recorder.wire.turns import as_http, is_turn
 
 Boundary = Literal["start", "text", "arguments", "call", "items", "middle", "finish", "last", "after", "whole"]

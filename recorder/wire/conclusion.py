@@ -17,7 +17,7 @@ import msgspec
 from recorder.model.events import BODY_KINDS, EndRecord, Event, Exchange, Header, Kind, Outcome, ResponseHead
 from recorder.wire.dialects import Dialect, Ending, by_name
 from recorder.wire.dialects.json_values import Object, request_object
-from recorder.wire.sse import BOM, parse
+from recorder.wire.framing.sse import BOM, parse
 
 OF_STREAMS = BODY_KINDS - {"body"}  # what stands behind the events of a stream is what its coding left over
 

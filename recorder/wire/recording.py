@@ -35,7 +35,7 @@ from recorder.model.packed_events import Derived, PackedEvents
 from recorder.wire.conclusion import Conclusion, settled
 from recorder.wire.dialects import by_name
 from recorder.wire.framing import SSE, Framing, framing_of, framing_of_head
-from recorder.wire.sse import BOM, begins_stream, ends_message, parse
+from recorder.wire.framing.sse import BOM, begins_stream, ends_message, parse
 
 Reads = list[tuple[int, int]]
 

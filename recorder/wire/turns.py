@@ -21,8 +21,8 @@ from recorder.model.events import WEBSOCKET, WHOLE, Event, Header, Piece, Record
 from recorder.wire.dialects import DIALECTS, MessageIds, WebSocketFormat, by_path
 from recorder.wire.dialects.json_values import Object, as_json, object_, request_object, text, whole, without
 from recorder.wire.dialects.keys import DONE
+from recorder.wire.framing.sse import BOM, FRAME_LIMIT, parse
 from recorder.wire.recording import MessageParts, is_switched
-from recorder.wire.sse import BOM, FRAME_LIMIT, parse
 
 _FORMATS = [each.websocket for each in DIALECTS if each.websocket is not None]
 REQUEST_TYPES = frozenset(type for each in _FORMATS for type in (each.request_type, each.steer_type))

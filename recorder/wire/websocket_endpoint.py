@@ -11,7 +11,15 @@ from binascii import Error as Base64Error
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from recorder.wire.websocket import Damage, Message, MessageParser, accept_of, close_of, encode_close, encode_frame
+from recorder.wire.framing.websocket import (
+    Damage,
+    Message,
+    MessageParser,
+    accept_of,
+    close_of,
+    encode_close,
+    encode_frame,
+)
 
 VERSION = "13"  # of the protocol: the only one, RFC 6455 section 4.1
 KEY_BYTES = 16  # of `Sec-WebSocket-Key`, decoded

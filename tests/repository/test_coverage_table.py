@@ -18,7 +18,7 @@ def summary(lines: tuple[int, int], branches: tuple[int, int]) -> dict[str, dict
 
 def test_files_are_counted_by_folder_and_only_all_is_100_percent() -> None:
     files = {
-        "recorder/wire/sse.py": summary((199, 200), (3, 4)),
+        "recorder/wire/framing/sse.py": summary((199, 200), (3, 4)),
         "recorder/wire/dialects/usage.py": summary((100, 100), (4, 4)),
         "recorder/model/events.py": summary((50, 50), (0, 0)),
         "recorder/errors.py": summary((1, 3), (0, 2)),

@@ -34,8 +34,8 @@ from recorder.model.events import (
     WebSocketTurn,
 )
 from recorder.model.ids import uuid7
+from recorder.wire.framing.websocket import accept_of, encode_close, encode_frame
 from recorder.wire.redaction.headers import redact_headers
-from recorder.wire.websocket import accept_of, encode_close, encode_frame
 from tests.support.corpus import TRANSCRIPTS
 from tests.support.facts import MS
 

@@ -28,9 +28,9 @@ from recorder.proxy.routing import Routes, parse_upstream
 from recorder.recordings.files import cassette_in
 from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.wire.dialects import DIALECTS
+from recorder.wire.framing.sse import FRAME_LIMIT, Piece, Splitter, parse
+from recorder.wire.framing.websocket import Damage, Deflate, Frame, MessageParser, Part
 from recorder.wire.redaction.headers import redact_target
-from recorder.wire.sse import FRAME_LIMIT, Piece, Splitter, parse
-from recorder.wire.websocket import Damage, Deflate, Frame, MessageParser, Part
 from tests.support.rows import START_NS, make_id
 
 IDS = Names(lambda: make_id(1), lambda: START_NS)

@@ -32,9 +32,9 @@ from recorder.cassettes.calls import (
 from recorder.cassettes.sse_jsonl.lines import SECONDS_LIMIT, nanoseconds
 from recorder.model.events import SWITCHED, ExchangeEnd, Header, Outcome, ResponseHead, Side, as_sent, true_headers
 from recorder.wire.dialects import by_path
+from recorder.wire.framing.sse import Splitter, parse
+from recorder.wire.framing.websocket import Opcode
 from recorder.wire.redaction.headers import redact_headers
-from recorder.wire.sse import Splitter, parse
-from recorder.wire.websocket import Opcode
 
 _BEFORE_HEAD = ("blocked", "dns", "connect", "send", "wait")  # `ssl` is part of `connect`
 _VERSIONS = {"http/1.0": "1.0", "http/2": "2", "http/2.0": "2", "h2": "2", "h3": "3", "http/3": "3", "http/3.0": "3"}

@@ -25,7 +25,7 @@ from recorder.cassettes.calls import url
 from recorder.cassettes.sse_jsonl.lines import instant
 from recorder.model.events import WHOLE, Header, Recording, Side, WebSocketTurn, header
 from recorder.model.text import counted
-from recorder.wire.sse import Fields, parse
+from recorder.wire.framing.sse import Fields, parse
 from recorder.wire.turns import as_http, is_connection, is_turn
 
 _ERRORS = {"client_disconnect": "net::ERR_ABORTED", "upstream_unreachable": "net::ERR_CONNECTION_FAILED"}

@@ -19,7 +19,7 @@ import msgspec
 
 from recorder.cassettes.sse_jsonl.lines import CONTENT_LIMIT, PAYLOAD_DEPTH, content, content_bytes, value
 from recorder.model.events import BODY_KINDS, Kind
-from recorder.wire.sse import parse
+from recorder.wire.framing.sse import parse
 
 PAD_LIMIT = 1024  # spaces: Anthropic pads with up to 20; more could make much of a short line
 SAMPLES = 20  # frames that a framing is chosen by: one encoder writes a whole stream

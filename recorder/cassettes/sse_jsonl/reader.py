@@ -29,8 +29,8 @@ from recorder.model.events import EVENT_BYTES, Event, Exchange, Kind, MemoryBudg
 from recorder.model.ids import uuid7
 from recorder.model.jsonl import storable_row
 from recorder.wire.dialects import DIALECTS, Keys
+from recorder.wire.framing.sse import BOM, FRAME_LIMIT
 from recorder.wire.redaction.headers import redact_target
-from recorder.wire.sse import BOM, FRAME_LIMIT
 
 PIECE_LINE_LIMIT = 8 * 2**20  # a row has at most 1 MiB, of which each byte may be six characters of JSON
 REASON_LIMIT = 200  # characters of why: it may quote the line

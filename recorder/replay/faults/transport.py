@@ -28,7 +28,7 @@ from recorder.proxy.http.messages import BodyStream, IteratedBody, Request, Resp
 from recorder.replay.pace import LOOP, Clock, Waiting
 from recorder.replay.transport import ReplayTransport
 from recorder.wire.framing import SSE, Framing, framing_of
-from recorder.wire.sse import Piece
+from recorder.wire.framing.sse import Piece
 from recorder.wire.websocket_endpoint import OutgoingFrame
 
 Chunks = AsyncGenerator[bytes, None]

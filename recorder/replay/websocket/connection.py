@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from recorder.errors import UpstreamError
 from recorder.proxy.http.messages import Request
-from recorder.wire.websocket import Message
+from recorder.wire.framing.websocket import Message
 from recorder.wire.websocket_endpoint import OutgoingFrame, ServerEndpoint
 
 log = logging.getLogger(__name__)

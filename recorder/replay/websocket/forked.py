@@ -29,8 +29,8 @@ from recorder.replay.websocket.live import LiveConnection
 from recorder.replay.websocket.turns import QueuedRequest, Turns
 from recorder.wire.dialects import by_path
 from recorder.wire.dialects.json_values import Object, request_object, text
+from recorder.wire.framing.websocket import Message, encode_close, encode_frame
 from recorder.wire.turns import error_message, stream_id_of, with_stream_id
-from recorder.wire.websocket import Message, encode_close, encode_frame
 from recorder.wire.websocket_endpoint import MessageKind, OutgoingFrame
 
 log = logging.getLogger(__name__)

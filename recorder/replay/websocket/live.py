@@ -19,8 +19,8 @@ from recorder.errors import UpstreamError
 from recorder.model.events import SWITCHED
 from recorder.proxy.http.messages import RawHeaders, Request, Response, Transport
 from recorder.replay.transport import origin_of
+from recorder.wire.framing.websocket import Damage, Message, MessageParser, close_of, encode_close, encode_frame
 from recorder.wire.turns import PROTOCOL
-from recorder.wire.websocket import Damage, Message, MessageParser, close_of, encode_close, encode_frame
 from recorder.wire.websocket_endpoint import KEY_BYTES, VERSION
 
 OUTGOING = 32

@@ -24,9 +24,9 @@ from recorder.replay.transport import ReplayTransport, match_request, origin_of,
 from recorder.replay.websocket.connection import ReplayedConnection
 from recorder.replay.websocket.turns import OF_THE_HANDSHAKE, Turns
 from recorder.wire.dialects import error_body
+from recorder.wire.framing.websocket import Message
 from recorder.wire.redaction.headers import COUNTED
 from recorder.wire.turns import PROTOCOL, has_turns
-from recorder.wire.websocket import Message
 from recorder.wire.websocket_endpoint import HandshakeError, MessageKind, OutgoingFrame, accepted, offered_protocols
 
 _FIN, _OPCODE = 0x80, 0x0F  # of the first byte of a frame

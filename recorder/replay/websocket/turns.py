@@ -28,8 +28,8 @@ from recorder.replay.websocket.connection import ReplayedConnection
 from recorder.wire.dialects import error_body
 from recorder.wire.dialects.json_values import Object, request_object
 from recorder.wire.framing import SSE, framing_of
+from recorder.wire.framing.websocket import MESSAGE_LIMIT, Message
 from recorder.wire.turns import as_post, error_message, is_request, payload_of, stream_id_of, with_stream_id
-from recorder.wire.websocket import MESSAGE_LIMIT, Message
 from recorder.wire.websocket_endpoint import OutgoingFrame
 
 log = logging.getLogger(__name__)

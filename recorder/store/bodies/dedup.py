@@ -21,7 +21,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from recorder.model.shared_body import RUNS, SOURCES, VERSION, Recipe, write_recipe
-from recorder.wire.sse import FRAME_LIMIT
+from recorder.wire.framing.sse import FRAME_LIMIT
 
 LEAST_BYTES = 1024  # of a body: what is smaller is stored whole, its row has half that size anyway
 SOURCE_BYTES = 4 * 2**20  # of the rows that a recipe needs, as much as a page of the log

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from recorder.wire.dialects.json_values import SHALLOW, too_deep
-from recorder.wire.sse import CommonFields, Fields, parse
+from recorder.wire.framing.sse import CommonFields, Fields, parse
 
 TEXT_LIMIT = 512
 """Characters of a text kept as a column. The longest id of 462 recorded streams has 83, the longest type 52."""

@@ -15,9 +15,8 @@ from typing import Literal, Protocol
 import msgspec
 
 from recorder.model.events import SWITCHED, Header, header
-from recorder.wire import sse
-from recorder.wire.framing import aws_event_stream, ndjson
-from recorder.wire.sse import CommonFields, Fields, Piece
+from recorder.wire.framing import aws_event_stream, ndjson, sse
+from recorder.wire.framing.sse import CommonFields, Fields, Piece
 
 
 class Splitter(Protocol):

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from zlib import crc32
 
 from recorder.wire.framing.blocks import BlockSplitter
-from recorder.wire.sse import Fields
+from recorder.wire.framing.sse import Fields
 
 MESSAGE_LIMIT = 24 * 2**20 + 128 * 2**10 + 16
 """Bytes of a message: 24 MiB of payload, 128 KiB of headers, as the specification bounds them."""

@@ -5,7 +5,7 @@ At most `FRAME_LIMIT` bytes and one chunk are held: a longer block leaves in par
 
 from __future__ import annotations
 
-from recorder.wire.sse import FRAME_LIMIT, CommonFields, Piece
+from recorder.wire.framing.sse import FRAME_LIMIT, CommonFields, Piece
 
 
 class BlockSplitter:

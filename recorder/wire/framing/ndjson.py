@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recorder.wire.framing.blocks import BlockSplitter
-from recorder.wire.sse import Fields, Piece
+from recorder.wire.framing.sse import Fields, Piece
 
 
 class Splitter(BlockSplitter):

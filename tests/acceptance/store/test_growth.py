@@ -304,7 +304,7 @@ def test_without_its_lock_two_who_write_the_same_still_write_it_once(
 
 ROW_BYTES, BATCH_BYTES = 2**20, 4 * 2**20
 
-ROWS = ("wire.sse.FRAME_LIMIT", "store.bodies.dedup.MOST_BYTES", "model.shared_body.BODY_LIMIT")
+ROWS = ("wire.framing.sse.FRAME_LIMIT", "store.bodies.dedup.MOST_BYTES", "model.shared_body.BODY_LIMIT")
 BATCHES = ("ingest.ingester.BATCH_BYTES", "ingest.ingester.COMMIT_BYTES", "store.maintain.copy.COMMIT_BYTES")
 OVER: Mapping[str, str] = {
     "ingest.ingester.COMMIT_BYTES": "4 MiB of journal are a commit; only where its records are compressed may "

@@ -30,7 +30,7 @@ from recorder.store.write.retry import Uncommitted
 from recorder.store.write.writer import Store
 from recorder.wire import request_body
 from recorder.wire.dialects import Keys
-from recorder.wire.sse import Piece
+from recorder.wire.framing.sse import Piece
 from tests.integration.ingest.test_ingester import Exchange, body, ending, never, query
 from tests.support.empty_log import empty
 from tests.support.server import run

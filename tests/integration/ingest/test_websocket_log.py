@@ -23,8 +23,8 @@ from recorder.store.location import database_url
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.search import INDEX_NAMES
 from recorder.store.write.writer import Store
+from recorder.wire.framing.websocket import Message, MessageParser, encode_frame
 from recorder.wire.redaction.bodies import Redactor
-from recorder.wire.websocket import Message, MessageParser, encode_frame
 from tests.integration.ingest.test_ingester import never
 from tests.support.empty_log import empty
 from tests.support.server import run

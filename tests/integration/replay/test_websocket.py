@@ -26,7 +26,7 @@ from recorder.replay.matching import Matcher
 from recorder.replay.transport import ReplayTransport
 from recorder.replay.websocket.transport import WebSocketTransport
 from recorder.replay.websocket.turns import QUEUED
-from recorder.wire.websocket import encode_frame
+from recorder.wire.framing.websocket import encode_frame
 from tests.support.event_loop import DEADLINE_S
 from tests.support.facts import MS
 from tests.support.proxy import served

@@ -24,8 +24,8 @@ from recorder.store.write import projector
 from recorder.store.write.links import key_of
 from recorder.store.write.projector import Whole
 from recorder.store.write.writer import Store
+from recorder.wire.framing.sse import FRAME_LIMIT
 from recorder.wire.grouping.session import HISTORY
-from recorder.wire.sse import FRAME_LIMIT
 from tests.support import superuser
 from tests.support.empty_log import empty
 from tests.support.facts import captured

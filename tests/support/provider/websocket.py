@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from recorder.proxy.http.server_exchange import SWITCHING, ServerExchange
 from recorder.wire.dialects.json_values import array, as_json, object_, request_object, text
-from recorder.wire.sse import Splitter
+from recorder.wire.framing.sse import Splitter
 from recorder.wire.turns import as_post, error_message, is_request, payload_of, stream_id_of, with_stream_id
 from recorder.wire.websocket_endpoint import HandshakeError, OutgoingFrame, ServerEndpoint, accepted
 from tests.support.provider.continued import ContinuedResponses

@@ -37,8 +37,8 @@ from recorder.model.events import (
 )
 from recorder.model.jsonl import closing_line, event_line, exchange_line, opening_line, read_event
 from recorder.recordings.files import cassette_in
+from recorder.wire.framing.sse import FRAME_LIMIT
 from recorder.wire.recording import recording_of
-from recorder.wire.sse import FRAME_LIMIT
 from tests.support.rows import START_NS, make_events, make_exchange, make_id, make_session
 from tests.support.tables import table
 

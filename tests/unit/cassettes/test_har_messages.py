@@ -14,8 +14,8 @@ from recorder.cassettes.har.reader import Har
 from recorder.cassettes.har.writer import har_lines, losses
 from recorder.errors import RecorderError
 from recorder.model.events import Recording, WebSocketTurn
+from recorder.wire.framing.websocket import encode_frame
 from recorder.wire.turns import is_turn
-from recorder.wire.websocket import encode_frame
 from tests.support.websocket import MASK, Connection, Step, create, needs_transcripts, transcript
 from tests.unit.cassettes.test_cassettes import imported, recordings, told
 

@@ -36,8 +36,8 @@ from recorder.model.events import (
     RequestHead,
     ResponseHead,
 )
+from recorder.wire.framing.sse import FRAME_LIMIT
 from recorder.wire.recording import recording_of
-from recorder.wire.sse import FRAME_LIMIT
 from tests.support.aws_messages import aws_event, aws_message
 from tests.support.corpus import CORPUS, ROOT, corpus_files, corpus_index, each_stream, needs_corpus
 from tests.support.rows import START_NS, make_id, make_session

@@ -12,8 +12,8 @@ from recorder.cassettes import Entry
 from recorder.cassettes.sse_jsonl import formatted
 from recorder.ingest.pending import Batch
 from recorder.model.events import RequestRecord, WebSocketTurn
+from recorder.wire.framing.websocket import encode_frame
 from recorder.wire.recording import recording_of
-from recorder.wire.websocket import encode_frame
 from tests.support.websocket import MASK, Connection, Step, create, needs_transcripts, transcript
 from tests.unit.cassettes.test_cassettes import told
 from tests.unit.cassettes.test_sse_jsonl import in_microseconds, restored, write

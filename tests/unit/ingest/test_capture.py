@@ -30,10 +30,10 @@ from recorder.model.events import (
     ResponseHead,
 )
 from recorder.wire.dialects import by_name
-from recorder.wire.sse import BOM, FRAME_LIMIT, begins_stream
+from recorder.wire.framing.sse import BOM, FRAME_LIMIT, begins_stream
 from tests.support.corpus import corpus_files, needs_corpus
 from tests.support.zstandard import zstd
-from tests.unit.wire.test_sse import cut_streams
+from tests.unit.wire.framing.test_sse import cut_streams
 
 IDS = ("01a00000-0000-7000-8000-000000000001", "01a00000-0000-7000-8000-000000000002")
 HEAD = RequestHead(IDS[1], IDS[0], 1, "POST", "/v1/responses", "openai", [("content-type", "application/json")])

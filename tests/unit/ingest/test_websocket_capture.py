@@ -28,9 +28,9 @@ from recorder.model.events import (
     RequestRecord,
 )
 from recorder.store.maintain.verify.chain import ChainVerifier
+from recorder.wire.framing.sse import FRAME_LIMIT
+from recorder.wire.framing.websocket import MESSAGE_LIMIT, encode_close, encode_frame
 from recorder.wire.recording import recording_of
-from recorder.wire.sse import FRAME_LIMIT
-from recorder.wire.websocket import MESSAGE_LIMIT, encode_close, encode_frame
 from tests.support.corpus import TRANSCRIPTS
 from tests.support.websocket import (
     MASK,

@@ -23,7 +23,7 @@ from recorder.journal.writer import Journal
 from recorder.model.events import GapRecord
 from recorder.store.write.writer import Store
 from recorder.wire.dialects import Keys
-from recorder.wire.sse import Piece
+from recorder.wire.framing.sse import Piece
 from tests.integration.ingest.test_ingester import COMPLETED, SSE, Exchange, body, ending, never, query, stream
 from tests.support.empty_log import empty
 from tests.support.server import run

@@ -25,7 +25,7 @@ from openai.types.chat import ChatCompletionChunk
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter, ValidationError
 
-from recorder.wire.sse import Splitter, parse
+from recorder.wire.framing.sse import Splitter, parse
 from tests.support.corpus import CORPUS, corpus_index, needs_corpus
 from tests.support.provider.app import App
 from tests.support.provider.reply import DemoRequest

@@ -17,8 +17,8 @@ from recorder.lint.sse import CODEX_SILENCE_NS, PROXY_SILENCE_NS
 from recorder.lint.stream import StreamView
 from recorder.model.events import Event, Exchange, ExchangeEnd, Outcome, RequestEnd, RequestHead, ResponseHead
 from recorder.wire.dialects.anthropic.lint.message import TOKENS_LIMIT
+from recorder.wire.framing.sse import parse
 from recorder.wire.recording import recording_of
-from recorder.wire.sse import parse
 from tests.support.aws_messages import aws_message
 from tests.support.recordings import SECOND, STEP_NS, Mutation, Reply, assembled, assert_clean, broken, linted, recorded
 from tests.support.tables import table

@@ -15,7 +15,7 @@ import pytest
 
 from recorder.projections.fold import Rows
 from recorder.wire.dialects.openai_responses.items import ITEM_TYPES
-from recorder.wire.sse import parse
+from recorder.wire.framing.sse import parse
 from tests.support.corpus import CORPUS, corpus_index, each_stream, needs_corpus
 from tests.support.facts import EXCHANGE, PATHS, captured, folded
 

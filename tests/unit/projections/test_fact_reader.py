@@ -29,8 +29,8 @@ from recorder.model.facts import (
 )
 from recorder.projections.fact_reader import PAYLOAD_LIMIT, FactReader, Pieces
 from recorder.store.maintain.verify.chain import ChainVerifier
+from recorder.wire.framing.sse import BOM, FRAME_LIMIT
 from recorder.wire.recording import recording_of
-from recorder.wire.sse import BOM, FRAME_LIMIT
 from tests.support.facts import MS, captured, event
 from tests.support.tables import table
 

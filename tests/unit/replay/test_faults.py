@@ -19,7 +19,7 @@ from recorder.proxy.http.messages import IteratedBody, Request, Response
 from recorder.replay.faults.forms import FORMS, parse_fault
 from recorder.replay.faults.transport import FaultTransport
 from recorder.wire.dialects import by_path
-from recorder.wire.sse import Splitter, parse
+from recorder.wire.framing.sse import Splitter, parse
 from tests.support.aws_messages import aws_event
 from tests.support.facts import MS
 from tests.support.proxy import request_for

@@ -20,8 +20,8 @@ from recorder.proxy.http import messages
 from recorder.replay.matching import Match, Matcher, MatchRequest, Miss
 from recorder.replay.pace import THREAD
 from recorder.replay.transport import INLINE_BYTES, MISS_HEADER, ReplayTransport, answer, whole
+from recorder.wire.framing.sse import FRAME_LIMIT
 from recorder.wire.recording import recording_of
-from recorder.wire.sse import FRAME_LIMIT
 from tests.support.facts import MS, captured
 from tests.support.proxy import request_for
 from tests.unit.replay.test_pace import TestClock

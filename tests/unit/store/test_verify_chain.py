@@ -27,7 +27,7 @@ from recorder.model.events import (
 )
 from recorder.store.maintain.verify.chain import FINDINGS_LIMIT, ChainVerifier, LogFinding
 from recorder.wire.dialects import by_name
-from recorder.wire.sse import FRAME_LIMIT
+from recorder.wire.framing.sse import FRAME_LIMIT
 from tests.support.facts import EXCHANGE
 from tests.support.tables import table
 

@@ -12,7 +12,7 @@ from recorder.model.events import Exchange, Recording
 from recorder.torture.faulty import GAP_S, with_faults
 from recorder.torture.plan import plan
 from recorder.wire.dialects import by_name
-from recorder.wire.sse import Splitter
+from recorder.wire.framing.sse import Splitter
 from tests.support.recordings import ask, record
 
 DIALECTS = Path(by_name.__code__.co_filename).parent

@@ -21,8 +21,8 @@ from recorder.replay.transport import answer
 from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.wire.conclusion import Conclusion, concluded
 from recorder.wire.dialects import by_name
+from recorder.wire.framing.sse import BOM, FRAME_LIMIT, Splitter
 from recorder.wire.recording import recording_of
-from recorder.wire.sse import BOM, FRAME_LIMIT, Splitter
 from tests.support.corpus import corpus_files, needs_corpus
 from tests.support.facts import captured, folded
 from tests.support.tables import table

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from recorder.cassettes.har.writer import har_lines
 from recorder.cassettes.vcr.writer import inexpressible, interaction
 from recorder.model.events import CloseRecord, SentMessage
-from recorder.wire.sse import parse
+from recorder.wire.framing.sse import parse
 from recorder.wire.turns import (
     as_block,
     as_http,

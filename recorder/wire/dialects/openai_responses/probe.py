@@ -30,7 +30,7 @@ from recorder.probe.schema import CITY, TOOL, WEATHER
 from recorder.probe.sdks import QUESTION, json_or_text, openai_client
 from recorder.wire.dialects.json_values import decoded_or_none, objects
 from recorder.wire.dialects.openai_responses.lint.shapes import SHAPES
-from recorder.wire.sse import parse
+from recorder.wire.framing.sse import parse
 
 _PATH = "/v1/responses"
 _ID = re.compile(r"[\w-]{1,500}", re.ASCII)  # of a response: it becomes a part of a path

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from recorder.model.facts import Fact, MalformedPayload, TextAdded
 from recorder.wire.dialects import DIALECTS, Dialect, Keys, by_name, by_path
 from recorder.wire.dialects.json_values import NESTING_LIMIT, too_deep
-from recorder.wire.sse import Splitter, parse
+from recorder.wire.framing.sse import Splitter, parse
 from tests.support.corpus import CORPUS, corpus_index, each_stream
 from tests.support.tables import table
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.wire.framing import AWS_EVENT_STREAM, NDJSON, Framing, framing_of
-from recorder.wire.sse import FRAME_LIMIT, Fields, Piece
+from recorder.wire.framing.sse import FRAME_LIMIT, Fields, Piece
 from tests.support.aws_messages import aws_event, aws_message
 from tests.support.tables import table
 

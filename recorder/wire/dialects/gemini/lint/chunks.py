@@ -16,7 +16,7 @@ from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES
 from recorder.wire.dialects.json_values import Object, array, decoded_or_none, member, object_, objects, text
-from recorder.wire.sse import BOM
+from recorder.wire.framing.sse import BOM
 
 _COUNTS = (
     *("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "toolUsePromptTokenCount"),

@@ -1,4 +1,4 @@
-"""`recorder.wire.sse`: nothing is lost, whatever the chunking; the events are those of the WHATWG algorithm."""
+"""`recorder.wire.framing.sse`: nothing is lost, whatever the chunking; the events are those of the WHATWG algorithm."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from recorder.wire.sse import BOM, FRAME_LIMIT, Fields, Piece, Splitter, common_fields, ends_block, parse
+from recorder.wire.framing.sse import BOM, FRAME_LIMIT, Fields, Piece, Splitter, common_fields, ends_block, parse
 from tests.support.corpus import corpus_files, needs_corpus
 from tests.support.tables import table
 

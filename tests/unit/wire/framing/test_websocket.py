@@ -1,4 +1,4 @@
-"""`recorder.wire.websocket`: whatever the cuts, messages are those of the library `websockets`, the rest is damage."""
+"""`recorder.wire.framing.websocket`: whatever the cuts, messages are those of `websockets`, the rest is damage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from websockets.utils import apply_mask
 
 from recorder.journal.format import Mark
 from recorder.model.events import ResponseHead
-from recorder.wire.websocket import (
+from recorder.wire.framing.websocket import (
     CONTROL_LIMIT,
     FINAL_BLOCKS_LIMIT,
     MESSAGE_LIMIT,
