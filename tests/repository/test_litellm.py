@@ -13,7 +13,7 @@ from tools.litellm_probe import PAGE, ROUTES, report_of
 
 KNOWN = {rule.id for rule in RULES} | set(BY_ID)
 ROW = re.compile(r"^\| ([A-Z]{2}\d{3}) ", re.MULTILINE)
-ALL_ROUTES, *SECTIONS = PAGE.read_text().split("\n## ")[2:]
+ALL_ROUTES, *SECTIONS = PAGE.read_text().split("\n## ")[1:]
 
 
 def test_every_route_has_a_section() -> None:
@@ -32,5 +32,5 @@ def test_the_page_names_rules_that_there_are() -> None:
     assert set(re.findall(r"\b[A-Z]{2}\d{3}\b", PAGE.read_text())) <= KNOWN
 
 
-def test_all_apis_are_proved() -> None:
-    assert {route.api for route in ROUTES.values()} == set(APIS)
+def test_all_apis_of_the_page_are_proved() -> None:
+    assert {route.api for route in ROUTES.values()} == set(APIS) - {"gemini-interactions"}
