@@ -439,8 +439,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "C10: nobody waits for the write lock",
         "recorder/store/sqlite/connection.py",
-        "while (fd := _try_lock(path, lock)) is None:",
-        "while (fd := _try_lock(path, lock)) is not None:",
+        "fcntl.LOCK_EX | fcntl.LOCK_NB",
+        "fcntl.LOCK_SH | fcntl.LOCK_NB",
         "tests/integration/store/test_sqlite_writer.py::test_only_one_store_writes_at_a_time_and_both_may",
         "Another recorder is writing|DID NOT RAISE",
     ),
