@@ -11,6 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 import msgspec
 
@@ -77,7 +78,7 @@ class PlayedAnswers:
         if continuation is None or whole.items is None or not whole.depth:
             return None
         kept = {name: value for name, value in whole.fields.items() if name in continuation.fields}
-        items = [item for part in whole.parts for item in part.items]
+        items = list(chain.from_iterable(part.items for part in whole.parts))
         return _with_members(body, continuation.fields, {**kept, whole.items: items})
 
 

@@ -267,8 +267,11 @@ def _check_texts(number: int, exchange: Exchange, events: Sequence[Event], redac
     """Raise `RecorderError` if a pattern matches a text that the response makes, but could not be taken out of it."""
     if not redactions.patterns:
         return
-    said = [text for item in projected(exchange, events)["items"] for text in (item.text, item.arguments) if text]
-    texts = joined_texts(_body(events)) + [reading for text in said for reading in _readings([text.encode()])]
+    texts = joined_texts(_body(events))
+    for item in projected(exchange, events)["items"]:
+        for said in (item.text, item.arguments):
+            if said:
+                texts += _readings([said.encode()])
     if any(map(redactions.has_text, texts)):
         why = "its response still has what a line text: of recorder_redact matches"
         raise _refused(number, exchange, why, "Leave that out of the test, or have another expression")

@@ -27,6 +27,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import quote_plus, unquote, unquote_plus
 
@@ -242,7 +243,8 @@ class Redactions:
 
     def has_text(self, text: str) -> bool:
         """Return True if a text has something that is to be taken out of texts."""
-        return any(match[0] not in REDACTED for pattern in self.patterns for match in pattern.finditer(text))
+        matches = chain.from_iterable(pattern.finditer(text) for pattern in self.patterns)
+        return any(match[0] not in REDACTED for match in matches)
 
     def request(self, request: MatchRequest) -> MatchRequest:
         """Return a request as it is matched. JSON that cannot be read is dropped: it could hold fields anywhere."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from itertools import chain
 
 import msgspec
 
@@ -87,8 +88,8 @@ async def with_faults(recorded: Recording, forms: tuple[str, ...], speed: float 
 
 def _faulty(recorded: Recording, forms: tuple[str, ...], speed: float | None, clock: Clock) -> FaultTransport:
     replay = _Recorded(recorded, ReplayTransport(Matcher([]), speed=speed, clock=clock))
-    faults = [parse_fault(form) for each in forms for form in _with_gap(each)]
-    return FaultTransport(replay, faults, clock=clock)
+    written = chain.from_iterable(map(_with_gap, forms))
+    return FaultTransport(replay, [*map(parse_fault, written)], clock=clock)
 
 
 def _with_gap(form: str) -> tuple[str, ...]:

@@ -316,11 +316,21 @@ def payloads(recording: Recording) -> Iterator[bytes]:
     elif is_stream(recording):
         yield from payloads_of(joined(recording.pieces))
     elif framing := framing_of(header(recording.headers, "content-type")):
-        frames = framing.splitter().feed(recording.body)
-        found = (framing.fields(frame.raw).data for frame in frames)
-        yield from (data for data in found if data is not None)
+        yield from _payloads_in(framing, recording.body)
     elif body := recording.body:
         yield body
+
+
+def _payloads_in(framing: Framing, body: bytes) -> Iterator[bytes]:
+    """Yield the payloads of a stream that is not one of server-sent events. A long frame comes in parts."""
+    parts: list[bytes] = []
+    for piece in framing.splitter().feed(body):
+        parts.append(piece.raw)
+        if piece.complete:
+            data = framing.fields(b"".join(parts)).data
+            parts.clear()
+            if data is not None:
+                yield data
 
 
 def is_stream(recording: Recording) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from recorder.lint.linter import lint
 from recorder.model.events import payload_of
+from recorder.wire.framing.sse import FRAME_LIMIT
 from recorder.wire.recording import payloads, recording_of
 from tests.support.aws_messages import aws_event
 from tests.support.facts import captured, folded
@@ -27,6 +28,13 @@ def test_an_intact_stream_is_a_row_an_event_and_not_malformed(body: bytes, kind:
     recording = recording_of(exchange, events)
     assert list(payloads(recording)) == [payload_of(event) for event in frames]
     assert [each.rule for each in lint(recording, "openai") if each.rule.startswith("ST")] == []
+
+
+def test_a_long_line_is_one_payload() -> None:
+    line = b'{"x": "%b"}' % (b"y" * FRAME_LIMIT)
+    exchange, events = captured(line + b"\n\n" + LINES, "other", content_type=OLLAMA)
+    assert [event.kind for event in events].count("part") == 2
+    assert list(payloads(recording_of(exchange, events))) == [line, *LINES.splitlines()]
 
 
 def test_a_wrong_checksum_is_an_anomaly_and_a_finding() -> None:
