@@ -70,8 +70,8 @@ def parameter_rows(facts: ExchangeFacts) -> Iterable[ParametersRow]:
     """Yield the settings of a request, what is in it by kind, and the service tier that its response had."""
     request = facts.request
     is_retrieved = facts.exchange.resumes_response_id is not None and facts.tier is not None
-    if request.model is None and not request.items and not is_retrieved:
-        return  # nothing is to be generated
+    if not _asks(facts) and not is_retrieved:
+        return
     columns = msgspec.structs.asdict(request.parameters)
     names = columns["tool_names"]
     for name, value in columns.items():
@@ -86,6 +86,12 @@ def parameter_rows(facts: ExchangeFacts) -> Iterable[ParametersRow]:
         tools=None if names is None else len(names),
         new_user_text=storable(request.text) if request.is_turn else None,
     )
+
+
+def _asks(facts: ExchangeFacts) -> bool:
+    """Return whether a request asks a model for an answer, in a format of which the requests are known."""
+    is_known = by_name(facts.exchange.api).conversation is not None
+    return is_known and (facts.request.model is not None or facts.request.items > 0)
 
 
 def user_text_rows(facts: ExchangeFacts) -> Iterable[UserTextRow]:
@@ -124,8 +130,8 @@ others than the last takes an early one."""
 
 def request_rows(facts: ExchangeFacts) -> Iterable[RequestRow]:
     request, exchange = facts.request, facts.exchange
-    if request.model is None and not request.items and exchange.resumes_response_id is None:
-        return  # nothing is to be generated
+    if not _asks(facts) and exchange.resumes_response_id is None:
+        return
     *others, last = [*facts.response_ids] or [exchange.resumes_response_id or ""]
     known = [id for id in others if id and " " not in id][:IDS_LIMIT]
     continuation, output_items = by_name(exchange.api).continuation, len(facts.items)

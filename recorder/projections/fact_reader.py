@@ -34,6 +34,7 @@ from recorder.model.prices import usd
 from recorder.wire.conclusion import worse
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.decoder import FastPath, common_delta
+from recorder.wire.dialects.dialect import model_asked_for
 from recorder.wire.dialects.errors import refusal
 from recorder.wire.dialects.keys import DONE, Whole
 from recorder.wire.framing import MESSAGES, SSE, Framing, framing_of_head
@@ -240,7 +241,7 @@ class FactReader:
         self._is_asking = False
         size_bytes, body = self._request.size_bytes, self._request.take()
         conversation = self._dialect.read_request(self._path, body or b"")
-        request = RequestFacts() if conversation is None else conversation.facts()
+        request = model_asked_for(body or b"") if conversation is None else conversation.facts()
         headers = (_decoded(_request_of, self._head) or _RequestClaims()).headers
         claims = Claims(headers, body, is_message=self._method == WEBSOCKET)
         place = placed(self._dialect.name, self._method, self._path, claims, request)

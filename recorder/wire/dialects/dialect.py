@@ -17,7 +17,7 @@ from recorder.model.facts import Links, RequestFacts
 from recorder.model.text import rows
 from recorder.wire.dialects.conversation import Conversation
 from recorder.wire.dialects.decoder import JsonDecoder
-from recorder.wire.dialects.json_values import Object, request_object
+from recorder.wire.dialects.json_values import Object, flag, request_object, text
 from recorder.wire.dialects.keys import DONE, KeyExtractor
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
 from recorder.wire.providers import home_of
@@ -130,6 +130,24 @@ class WebSocketFormat(msgspec.Struct, frozen=True):
     ids: Callable[[bytes], MessageIds]  # of a message of either side; never raises
 
 
+_MODEL_PART = re.compile(
+    rb'\r\nContent-Disposition: *form-data; *name="?model"?\r\n\r\n([^\r\n]{1,200})\r\n--', re.IGNORECASE
+)
+"""The model in a form: what transcriptions and edits of images are asked with, beside the file."""
+
+
+def model_asked_for(body: bytes) -> RequestFacts:
+    """Return the facts of a request of which nobody here knows what it says: the model, in JSON or in a form.
+
+    Transcriptions and images are answered without it, and it decides what their tokens cost.
+    """
+    if body.startswith(b"--"):
+        part = _MODEL_PART.search(body)
+        return RequestFacts(model=part[1].decode("utf-8", "replace") if part else None)
+    request = request_object(body)
+    return RequestFacts(model=text(request, "model"), stream=flag(request.get("stream")))
+
+
 class Dialect(msgspec.Struct, frozen=True):
     """One wire format."""
 
@@ -181,7 +199,7 @@ class Dialect(msgspec.Struct, frozen=True):
     def request_facts(self, path: str, body: bytes) -> RequestFacts:
         """Return the facts of a request, by its path without its query and its decoded body. Never raises."""
         conversation = self.read_request(path, body)
-        return RequestFacts() if conversation is None else conversation.facts()
+        return model_asked_for(body) if conversation is None else conversation.facts()
 
     def read_request(self, path: str, body: bytes) -> Conversation | None:
         """Return the conversation of a request; None if nobody here knows what it says."""

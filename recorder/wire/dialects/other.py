@@ -1,4 +1,4 @@
-"""Any other stream of server-sent events: Assistants, Gemini Interactions, Cohere, images, audio, what comes next.
+"""Any other stream or document: Assistants, Cohere, transcriptions, images, embeddings, what comes next.
 
 Recorded raw like the rest; only errors and reports of tokens are understood. The event line is the type, as it is to
 the standard: a `type` in the payload may be that of the object (Assistants: a step of type `tool_calls`). Of the fields
@@ -13,32 +13,28 @@ from typing import Any
 from recorder.model.facts import ResponseStarted, Usage, UsageReported
 from recorder.wire.dialects.decoder import Facts, JsonDecoder, failed
 from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
-from recorder.wire.dialects.json_values import Object, as_json, first_at, object_, places, text, whole
+from recorder.wire.dialects.json_values import Object, as_json, object_, places, text
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.usage_report import COUNTS, ReportedCost, counts_at, details_at, token_count
+from recorder.wire.dialects.usage_report import COUNTS, ReportedCost, counts_at, details_at
 
 
 class _TypedEvent(Payload):
-    event_type: Text | None = None  # Gemini Interactions
     sequence_number: Whole | None = None
     item_id: Text | None = None
     output_index: Whole | None = None
 
 
 def _name(event: _TypedEvent) -> Named:
-    type = event.type or event.event_type or (ERROR if event.error else None)
+    type = event.type or (ERROR if event.error else None)
     return type, event.sequence_number, event.item_id, event.output_index
 
 
-# Where a report of tokens is: of OpenAI's transcriptions, images, embeddings and Assistants; of Gemini Interactions; of
-# Cohere.
-_HOLDERS = ("interaction", "delta")
+# In a report of OpenAI's transcriptions, images, embeddings and Assistants, and of who took their form; of Cohere.
 _COUNTS = places(
     f"""{COUNTS}
-input_tokens total_input_tokens tokens.input_tokens
-cache_read_input_tokens input_token_details.cached_tokens prompt_token_details.cached_tokens total_cached_tokens
-output_tokens total_output_tokens tokens.output_tokens
-reasoning_output_tokens total_thought_tokens
+input_tokens tokens.input_tokens
+cache_read_input_tokens input_token_details.cached_tokens prompt_token_details.cached_tokens
+output_tokens tokens.output_tokens
 """
 )
 _DETAILS = places("""
@@ -48,8 +44,6 @@ input_image_tokens input_token_details.image_tokens input_tokens_details.image_t
 input_image_tokens prompt_token_details.image_tokens prompt_tokens_details.image_tokens
 output_image_tokens output_tokens_details.image_tokens completion_tokens_details.image_tokens
 """)
-_THOUGHTS = (("total_thought_tokens",), ("thoughtsTokenCount",))
-"""The thoughts of Gemini, which are not in its output."""
 
 
 class OtherDecoder(JsonDecoder):
@@ -61,7 +55,7 @@ class OtherDecoder(JsonDecoder):
         is_blank = isinstance(error, dict) and not any(error.values())  # of a fine-tuning job that goes well
         if type == ERROR or (error and not is_blank):
             return (failed(body),)
-        for holder in (body, *(object_(body, name) for name in _HOLDERS)):
+        for holder in (body, object_(body, "delta")):
             report = _report(object_(holder, "usage"))
             if report is not None:
                 return ResponseStarted(None, text(holder, "model")), report
@@ -73,19 +67,15 @@ def _report(usage: Object) -> UsageReported | None:
     counts = counts_at(usage, _COUNTS)
     if all(count is None for count in counts.values()):
         return None
-    output, thoughts = counts["output_tokens"], first_at(token_count, usage, _THOUGHTS)
-    if output is not None and thoughts is not None:
-        counts["output_tokens"] = whole(output + thoughts)
     return UsageReported(Usage(**counts), as_json(usage), details_at(usage, _DETAILS, ReportedCost()))
 
 
-# Of any server, of Cohere, of Gemini Interactions, of Assistants, of OpenAI, of AG-UI.
+# Of any server, of Cohere, of Assistants, of OpenAI, of AG-UI.
 _LAST = """
     [DONE] done
     message-end stream-end
-    interaction.complete interaction.completed
     thread.run.completed thread.run.failed thread.run.cancelled thread.run.expired thread.run.incomplete
-    transcript.text.done speech.audio.done
+    transcript.text.done speech.audio.done image_generation.completed image_edit.completed
     RUN_FINISHED RUN_ERROR
 """
 
@@ -123,11 +113,11 @@ DIALECT = Dialect(
     fields=ResponseFields(
         noise=noise_fields(
             """
-id | id event_id interaction.id | made anew for each object of a stream
+id | id event_id | made anew for each object of a stream
 id | run_id thread_id | of one run, of one conversation with an assistant
 id | step>tool_calls.*.id step>message_creation.message_id delta.message.tool_calls.id
  | made anew for each call and message
-time | created created_at completed_at started_at expires_at interaction.created
+time | created created_at completed_at started_at expires_at
  | when something was made, begun, complete, and will be forgotten
 """,
             step=("step_details.", "delta.step_details."),

@@ -67,7 +67,7 @@ DONE: dict[str, tuple[str, list[bytes], str]] = {
     "[DONE] of anybody": ("other", [b'data: {"text":"Hi"}\n\n', b"data: [DONE]\n\n"], "completed"),
     "AG-UI": ("other", [b'data: {"type":"RUN_STARTED"}\n\n', b'data: {"type":"RUN_FINISHED"}\n\n'], "completed"),
     "Cohere": ("other", [b'event: message-end\ndata: {"type":"message-end"}\n\n'], "completed"),
-    "an interaction": ("other", [b"event: interaction.completed\ndata: {}\n\n"], "completed"),
+    "an image": ("other", [b"event: image_generation.completed\ndata: {}\n\n"], "completed"),
     "a transcript": ("other", [b'data: {"type":"transcript.text.done"}\n\n'], "completed"),
     "gemini error": ("gemini", [gemini(), ERROR], "failed"),
     "blocked": ("gemini", [BLOCKED], "completed"),

@@ -110,7 +110,6 @@ def test_a_chunk_is_named_by_its_object_or_as_a_response_and_has_no_item(keys: A
 OTHER_KEYS = [
     (frame({"type": "message-start", "delta": {}}, "message-start"), ("message-start", None, None, None)),
     (frame({"type": "tool_calls"}, "thread.run.step.created"), ("thread.run.step.created", None, None, None)),
-    (frame({"event_type": "step.delta", "index": 1}), ("step.delta", None, None, None)),
     (frame("[DONE]", "done"), ("done", None, None, None)),
     (frame("[DONE]"), ("[DONE]", None, None, None)),
     (frame("plain text", "progress"), ("progress", None, None, None)),
