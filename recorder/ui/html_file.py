@@ -35,7 +35,7 @@ from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
 from recorder.ui.raw import BodyRead, body_reads, chain_roots, holds, reads_of
 from recorder.ui.redaction import RedactedTrack, redacted_rows, redacted_value
-from recorder.ui.track import TrackCache, segment
+from recorder.ui.track import TrackCache, segment_among
 from recorder.wire.redaction.bodies import Redactor
 
 Template = str | list[str | int] | dict[str, str]
@@ -140,14 +140,15 @@ class FileData:
         is_one = self._chosen and len(self._chosen) < len(header["exchanges"])
         one = self._chosen[0][1].exchange_id if is_one else None
         drawn: Json = msgspec.to_builtins(await timeline(log, session_id, one))
+        everything = list(enumerate(await log.exchanges(session_id), 1))
         numbers = {number for number, _ in self._chosen}
         header["exchanges"] = [each for each in header["exchanges"] if each["number"] in numbers]
         marked["marks"] = [each for each in marked["marks"] if each["exchange"] in numbers]
         ticks = {each["number"]: each for each in drawn["exchanges"]}
         exchanges = {
-            str(number): await self._exchange(number, each, ticks[number])
-            for number, each in self._chosen
-            if number in ticks
+            str(numbered[0]): await self._exchange(everything, numbered, ticks[numbered[0]])
+            for numbered in self._chosen
+            if numbered[0] in ticks
         }
         return {
             "recorder_html": 1,
@@ -172,7 +173,8 @@ class FileData:
 
     # -- an exchange
 
-    async def _exchange(self, number: int, exchange: Exchange, ticks: Json) -> Json:
+    async def _exchange(self, everything: Sequence[Numbered], numbered: Numbered, ticks: Json) -> Json:
+        _, exchange = numbered
         last = len(ticks["t"]) - 1
         events: list[Event] = []
         async for event in self._log.events(exchange.session_id, exchange.exchange_id):
@@ -180,7 +182,8 @@ class FileData:
                 break
             self._budget.add(len(event.raw))
             events.append(event)
-        track = RedactedTrack([step for step in await self._steps(number) if step[0] <= last], self._redactor)
+        steps = await self._steps(everything, numbered)
+        track = RedactedTrack([step for step in steps if step[0] <= last], self._redactor)
         self._counts.update(track.counts)
         changed = redacted_rows(events, track.pieces, self._redactor)
         self._changed_events += len(changed)
@@ -200,13 +203,13 @@ class FileData:
             },
         }
 
-    async def _steps(self, number: int) -> list[Any]:
+    async def _steps(self, everything: Sequence[Numbered], numbered: Numbered) -> list[Any]:
         """Return all steps of an exchange; none if it cannot be decoded."""
         steps: list[Any] = []
         at = 0
         try:
             while True:
-                part = await segment(self._log, self._session.session_id, str(number), at, self._tracks)
+                part = await segment_among(self._log, everything, numbered, at, self._tracks)
                 steps += part["steps"]
                 if part["to"] >= part["last"]:
                     return steps
@@ -214,7 +217,7 @@ class FileData:
         except StoreError:
             raise
         except RecorderError as error:
-            self._notes.append(f"Exchange {number} has no conversation: {self._redacted(str(error))}")
+            self._notes.append(f"Exchange {numbered[0]} has no conversation: {self._redacted(str(error))}")
             return []
 
     def _shown(self, exchange: Exchange, events: Sequence[Event]) -> Json:

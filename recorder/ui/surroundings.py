@@ -12,9 +12,11 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from sqlalchemy import bindparam, text
+
 from recorder.model.events import Event, Exchange
 from recorder.projections.fold import Folding
-from recorder.projections.rows import ExchangeRow, ItemRow, ResultRow, is_same_response
+from recorder.projections.rows import TABLES, ExchangeRow, ItemRow, ResultRow, is_same_response
 from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_state import (
@@ -25,6 +27,15 @@ from recorder.store.queries.session_state import (
     call_keys,
     requested,
     superseded_by,
+)
+from recorder.store.schema import TEXT
+
+# All exchanges, if a request that was projected has a result of one of the calls; else those that are not projected.
+_SOURCES = text(f"""SELECT x.exchange_id FROM exchanges AS x
+LEFT JOIN {TABLES["exchanges"]} AS p ON p.session_id = x.session_id AND p.exchange_id = x.exchange_id
+WHERE x.session_id = :session_id AND (p.exchange_id IS NULL OR EXISTS (
+    SELECT 1 FROM {TABLES["results"]} AS r WHERE r.session_id = :session_id AND r.call_key IN :keys))""").bindparams(
+    bindparam("keys", type_=TEXT, expanding=True)
 )
 
 
@@ -156,6 +167,7 @@ class Surroundings:
         Requests repeat the results of earlier ones, so only what is new in one is kept: a session may have thousands.
         """
         own, answered_ns = self._exchange, None
+        sources = {row.exchange_id for row in await log.rows(_SOURCES, session_id=own.session_id, keys=[*self._keys])}
         results = Results((), self._threads(), self._known_keys)
         said_ns: dict[tuple[str, str], int] = {}
         latest_ns = 0
@@ -164,6 +176,8 @@ class Surroundings:
                 continue
             if answered_ns is not None and each.started_ns > answered_ns:
                 return
+            if each.exchange_id not in sources:
+                continue
             known = self._requests.get(each.exchange_id)
             if known is None or not known.is_final:
                 known = self._requests[each.exchange_id] = await self._read_request(log, each)

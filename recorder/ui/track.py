@@ -67,9 +67,16 @@ class TrackCache:
 
 async def segment(log: LogReader, session_ref: str, exchange_ref: str, at: int, cache: TrackCache) -> dict[str, Any]:
     """Return the segment of an exchange that has a position, or its last segment if there is no such position."""
-    session, [(number, exchange)] = await select_exchanges(log, session_ref, exchange_ref)
+    session, [numbered] = await select_exchanges(log, session_ref, exchange_ref)
     everything = list(enumerate(await log.exchanges(session.session_id), 1))
-    track = cache.take(number, exchange)
+    return await segment_among(log, everything, numbered, at, cache)
+
+
+async def segment_among(
+    log: LogReader, everything: Sequence[Numbered], numbered: Numbered, at: int, cache: TrackCache
+) -> dict[str, Any]:
+    """Return the segment of one of all exchanges of a session, as `segment` does."""
+    track = cache.take(*numbered)
     try:
         async with track.lock:
             return await track.segment(log, everything, at)

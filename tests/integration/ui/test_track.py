@@ -172,6 +172,16 @@ async def test_events_are_read_once_and_only_as_far_as_a_segment_needs(tmp_path:
         assert _Counting.count >= 3 * (last + 1), "a cache holds no more than its limit"
 
 
+async def test_requests_are_not_read_for_a_call_that_none_has_the_result_of(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    for second in range(10):
+        made.exchange(CALLS, QUESTION, at_s=float(second))
+    async with await _Counting.open(made.database) as log:
+        _Counting.count = 0
+        last = (await segment(log, "s", "1", 0, TrackCache()))["last"]
+        assert _Counting.count == last + 1, "those of the other nine are not read"
+
+
 @pytest.mark.long
 async def test_an_open_exchange_grows(sqlite_database: URL) -> None:
     """What was known of it before stays true, whatever follows; results may come before it is read again."""
