@@ -339,7 +339,7 @@ class Assembler:
             exchange.gaps.append(overwritten(exchange.blank_bytes, exchange.last_ns))
         complete = exchange.complete and not exchange.overflown and not exchange.gaps
         body = self._recorded_body(head, wire, earlier, complete=complete)
-        dialect = dialect_of(head)
+        dialect = dialect_of(head, body.raw)
         grouping = grouped(head, body, self._redactor)
         if head.imported is None and complete and not body.undecoded:
             grouping = by_history(grouping, dialect.name, head, body.raw)

@@ -48,6 +48,13 @@ _NO_KEYS = Keys()
 _encode = msgspec.json.Encoder().encode
 
 
+class _Asked(msgspec.Struct):
+    """The fields of a `RequestRecord` that are read here."""
+
+    method: str
+    target: str
+
+
 class Capture:
     """The events of one exchange, from its first byte to its end."""
 
@@ -123,6 +130,8 @@ class Capture:
         """Return the events of a request that the log has, from their `raw`."""
         self._request_complete = complete
         head, *parts = raws
+        asked = msgspec.json.decode(head, type=_Asked)
+        self._conclusion.is_endless = self._dialect.is_endless(asked.method, asked.target)
         events = [
             self._event("request", 0, head),
             *(self._event("request", 0, part, Keys(type="body")) for part in parts),
@@ -134,6 +143,7 @@ class Capture:
         """Return a capture of the same exchange as it was after its request."""
         capture = Capture(*self._ids, self._dialect, self._started_ns)
         capture._pos, capture._hash, capture._request_complete = capture._request_end = self._request_end
+        capture._conclusion.is_endless = self._conclusion.is_endless
         return capture
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
@@ -273,7 +283,8 @@ class Capture:
             return self._conclusion.verdict
         if outcome != "eof" and outcome != "client_done":  # as `WHOLE` has it, in the words of a type checker
             return outcome
-        return "incomplete" if self._splitter is not None and self._dialect.needs_terminal else "completed"
+        is_cut = self._splitter is not None and self._dialect.needs_terminal and not self._conclusion.is_endless
+        return "incomplete" if is_cut else "completed"
 
     def _take(self, data: bytes, events: list[Event]) -> None:
         """Add decoded bytes of the body."""

@@ -42,7 +42,7 @@ from recorder.model.events import (
     Side,
 )
 from recorder.model.ids import turn_id, uuid7
-from recorder.wire.dialects import Dialect, MessageIds, by_name, by_path
+from recorder.wire.dialects import Dialect, MessageIds, by_name, by_request
 from recorder.wire.framing.websocket import (
     CONTROL_LIMIT,
     Damage,
@@ -373,10 +373,15 @@ _OURS: frozenset[Outcome] = frozenset({"recorder_shutdown", "recorder_crash", "t
 """Ends of a connection that neither side chose."""
 
 
-def dialect_of(head: RequestHead) -> Dialect:
-    """Return the dialect of an exchange. A connection to be switched is of none: its turns have that of its path."""
+def dialect_of(head: RequestHead, body: bytes = b"") -> Dialect:
+    """Return the dialect of an exchange, by its head and the body of its request.
+
+    A connection to be switched is of none: its turns have that of its path.
+    """
     is_connection = head.method == "GET" and _is_websocket(head.headers)
-    return by_name("other") if is_connection else by_path(head.method, head.target.partition("?")[0])
+    if is_connection:
+        return by_name("other")
+    return by_request(head.method, head.target.partition("?")[0], head.headers, body)
 
 
 def _is_websocket(headers: Iterable[Header]) -> bool:

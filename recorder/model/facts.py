@@ -80,6 +80,7 @@ class ItemStarted(Fact, frozen=True, gc=False):
     item: ItemKey
     output_index: int | None
     stated: ItemState
+    with_exchange: bool = False  # the request is the item: it began when that was sent
 
 
 class TextAdded(Fact, frozen=True, gc=False, eq=False):

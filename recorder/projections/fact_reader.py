@@ -144,6 +144,7 @@ class FactReader:
         self._head = b""
         decoder = self._dialect.decoder()
         self._fast_path, self._tell, self._document = decoder.fast_paths(), decoder.general, decoder.document
+        self._ask, self._send = decoder.request, decoder.sent
         self.latest_usage = decoder.latest_usage
         self._request = Pieces(DOCUMENT_LIMIT)
         self._body = Pieces(DOCUMENT_LIMIT)
@@ -247,7 +248,7 @@ class FactReader:
         place = placed(self._dialect.name, self._method, self._path, claims, request)
         if body is None:
             return (OversizedPayload(size_bytes), place)
-        return (request, RequestReceived(self._path, body, conversation), place)
+        return (request, RequestReceived(self._path, body, conversation), place, *self._ask(body))
 
     def _raw(self, event: Event) -> bytes:
         """Return the bytes of an event of a stream, of the first one without a byte order mark: it is a part of the

@@ -147,6 +147,8 @@ class Items:
             self._note("item_repeated", before.about(), event)
         if item is None:
             item = self._add(slot, fact.stated.type, event)
+        if fact.with_exchange:
+            item.began_ns = 0
         self._undeclared.discard(slot)
         item.output_index, item.opening = fact.output_index, fact.stated.texts
         self._take(item, msgspec.structs.replace(fact.stated, texts=()), None, event)

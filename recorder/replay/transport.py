@@ -29,7 +29,7 @@ from recorder.proxy.http import messages
 from recorder.proxy.http.messages import IterableBody, IteratedBody, Response, Transport
 from recorder.proxy.routing import Origin, Routes
 from recorder.replay.matching import Elsewhere, HangUp, Match, Matcher, MatchRequest, Miss
-from recorder.replay.matching.client_ids import with_client_ids
+from recorder.replay.matching.client_ids import renumbered, with_client_ids
 from recorder.replay.pace import LOOP, Clock, LoopClock, Pace, Waiting
 from recorder.wire.dialects import error_body
 from recorder.wire.redaction.headers import COUNTED, redact_headers, redact_target
@@ -213,6 +213,8 @@ class ReplayTransport:
     async def _with_client_ids(self, found: Match) -> Recording:
         """Return the exchange with the ids of the current client; a large one is edited in a thread."""
         recorded, ids = found.recorded, found.client_ids
+        if found.renumbered is not None:
+            recorded = renumbered(recorded, found.renumbered)
         is_large = ids and len(recorded.body) > INLINE_BYTES
         if is_large and isinstance(self.clock, LoopClock):
             return await asyncio.to_thread(with_client_ids, recorded, ids)

@@ -29,7 +29,9 @@ LENGTH_DIGITS = 19  # of the length of a body: no more bytes fit a column, and `
 class Conclusion:
     """The end of one response, by its events in order."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, *, is_endless: bool = False) -> None:
+        """`is_endless`: only its reader ends the stream."""
+        self.is_endless = is_endless
         self._terminal, self._is_last = dialect.terminal, dialect.is_last
         # Of a stream of no known API, an error need not be the end: others follow it.
         self._ending = {*dialect.last_types, *(() if dialect is by_name("other") else dialect.terminal)}
@@ -77,7 +79,11 @@ class Conclusion:
     def _is_over(self) -> bool:
         if self._is_cut:
             return False
-        return self._is_concluded or (self._is_last is not None and self._is_last([*map(_payload, self._latest)]))
+        return (
+            self.is_endless
+            or self._is_concluded
+            or (self._is_last is not None and self._is_last([*map(_payload, self._latest)]))
+        )
 
 
 _SEVERITY: Mapping[str, int] = {"completed": 0, "incomplete": 1, "failed": 2}
@@ -106,12 +112,18 @@ def settled(end: EndRecord, conclusion: Conclusion) -> EndRecord:
 
 def concluded(exchange: Exchange, events: Iterable[Event]) -> EndRecord | None:
     """Return the end of an exchange, by all its events; `None` if it has none. Raises `msgspec.MsgspecError`."""
-    conclusion, end = Conclusion(by_name(exchange.api)), None
+    conclusion, end = conclusion_of(exchange), None
     for event in events:
         conclusion.follow(event)
         if event.kind == "end":
             end = msgspec.json.decode(event.raw, type=EndRecord)
     return None if end is None else settled(end, conclusion)
+
+
+def conclusion_of(exchange: Exchange) -> Conclusion:
+    """Return the conclusion of the response of an exchange, which gets its events."""
+    dialect = by_name(exchange.api)
+    return Conclusion(dialect, is_endless=dialect.is_endless(exchange.method, exchange.target))
 
 
 def _is_length(name: str, value: str) -> bool:

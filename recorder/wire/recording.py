@@ -32,8 +32,7 @@ from recorder.model.events import (
     header,
 )
 from recorder.model.packed_events import Derived, PackedEvents
-from recorder.wire.conclusion import Conclusion, settled
-from recorder.wire.dialects import by_name
+from recorder.wire.conclusion import conclusion_of, settled
 from recorder.wire.framing import SSE, Framing, framing_of, framing_of_head
 from recorder.wire.framing.sse import BOM, begins_stream, ends_message, parse
 
@@ -69,7 +68,7 @@ class RecordingBuilder:
     def __init__(self, exchange: Exchange, *, keeps_events: bool = True) -> None:
         self._exchange = exchange
         self._events = PackedEvents() if keeps_events else None
-        self._conclusion = Conclusion(by_name(exchange.api))
+        self._conclusion = conclusion_of(exchange)
         self._request: RequestRecord | None = None
         self._response: ResponseHead | None = None
         self._end: EndRecord | None = None

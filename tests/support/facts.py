@@ -111,6 +111,7 @@ PATHS = {
     "anthropic": "/v1/messages",
     "gemini": "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
     "gemini-interactions": "/v1beta/interactions",
+    "mcp": "/mcp",
     "openai-chat": "/v1/chat/completions",
     "openai-responses": "/v1/responses",
     "other": "/v1/threads/runs",

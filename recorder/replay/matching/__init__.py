@@ -30,7 +30,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -44,6 +44,7 @@ from recorder.replay.matching.fingerprint import MatchRequest, Once, Place, plac
 from recorder.replay.matching.miss import Miss, RequestDifference, all_used, elsewhere, may_go_unanswered, unlike
 from recorder.replay.matching.noise import DEFAULT_RULES, Rules
 from recorder.replay.matching.rules import How
+from recorder.wire.dialects import by_name
 from recorder.wire.redaction.headers import redact_target
 from recorder.wire.turns import (
     begins_response,
@@ -136,9 +137,15 @@ class Match(msgspec.Struct, frozen=True):
     how: How
     after: int | None = None  # of a stream that is resumed: only the events with greater numbers
     client_ids: Mapping[str, str] = {}  # recorded ones, and what the client has in their place
+    renumbered: Callable[[bytes], bytes] | None = None  # what gives a payload the ids of this request
     followed_by: tuple[tuple[int, bytes], ...] = ()  # messages behind it, each so long after the one before
     hang_up: HangUp | None = None  # if it is the last turn of a connection that the server ended
     differing: tuple[str, ...] = ()  # at a position, where the request is another one: `instructions`, `input[2]`
+
+
+def _renumbering(recorded: Recording, body: bytes) -> Callable[[bytes], bytes] | None:
+    made = by_name(recorded.exchange.api).renumbering
+    return None if made is None else made(recorded.request_body, body)
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -182,6 +189,7 @@ class Matcher:
             turn = self._by_id[found.recorded.exchange.exchange_id].original
             found = msgspec.structs.replace(found, hang_up=self._hang_up(turn), followed_by=self._followed_by(turn))
         if isinstance(found, Match):
+            found = msgspec.structs.replace(found, renumbered=_renumbering(found.recorded, request.body))
             exchange_id = found.recorded.exchange.exchange_id
             self._seen.append(_seen(request, found.how, exchange_id, differing=found.differing))
             return found

@@ -24,8 +24,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.model.events import Recording
+from recorder.model.events import Piece, Recording
 from recorder.wire.dialects.json_values import decoded
+from recorder.wire.framing.sse import ends_block, parse
+from recorder.wire.recording import is_stream
 from recorder.wire.redaction.unescape import Splice, spliced_pieces
 
 ID_BYTES = range(4, 513)
@@ -83,6 +85,33 @@ def with_client_ids(recorded: Recording, ids: Mapping[str, str]) -> Recording:
     changed = zip(recorded.pieces, spliced_pieces(raws, edits, splits=True), strict=True)
     pieces = tuple(piece._replace(raw=raw) for piece, raw in changed)
     return msgspec.structs.replace(recorded, pieces=pieces, reads=_reads(recorded, body, edits))
+
+
+def renumbered(recorded: Recording, renumber: Callable[[bytes], bytes]) -> Recording:
+    """Return a recorded exchange whose payloads have the ids of the request that it answers now.
+
+    Its reads are those of other bytes: each event is sent by itself.
+    """
+    if recorded.is_coded:
+        return recorded
+    if not is_stream(recorded):
+        pieces = [Piece(recorded.end_ns, renumber(recorded.body))] if recorded.body else []
+        return msgspec.structs.replace(recorded, pieces=tuple(pieces), reads=())
+    pieces, parts = [], list[bytes]()
+    for piece in recorded.pieces:
+        parts.append(piece.raw)
+        if ends_block(piece.raw):
+            pieces.append(piece._replace(raw=_renumbered_block(b"".join(parts), renumber)))
+            parts.clear()
+    rest = [Piece(recorded.end_ns, b"".join(parts))] if parts else []
+    return msgspec.structs.replace(recorded, pieces=(*pieces, *rest), reads=())
+
+
+def _renumbered_block(block: bytes, renumber: Callable[[bytes], bytes]) -> bytes:
+    fields = parse(block)
+    if fields.data is None or fields.data_start is None:
+        return block
+    return block[: fields.data_start] + renumber(fields.data) + block[fields.data_start + len(fields.data) :]
 
 
 def _reads(recorded: Recording, body: bytes, edits: Sequence[Splice]) -> tuple[tuple[int, int], ...]:

@@ -97,9 +97,10 @@ _LAST = "ORDER BY r.exchange_id DESC LIMIT 1"
 
 
 def _of_response(engine: str) -> str:
+    in_head = FORMS[engine].contains.format(whole="e.raw", part=":quoted_id")
     return f"""SELECT r.session_id FROM {_RECENT}
 JOIN events AS e ON e.session_id = r.session_id AND e.exchange_id = r.exchange_id
-WHERE {_begins(engine, "e")} {_LAST}"""
+WHERE ({_begins(engine, "e")} OR (e.kind = 'response' AND {in_head})) {_LAST}"""
 
 
 SESSION_OF_RESPONSE = Statement(_of_response)

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from recorder.model.events import Header
 from recorder.program import load
 from recorder.wire.dialects import other
 from recorder.wire.dialects.dialect import Dialect, Ending, MessageIds, WebSocketFormat
@@ -31,6 +32,7 @@ __all__ = [
     "WebSocketFormat",
     "by_name",
     "by_path",
+    "by_request",
     "error_body",
     "error_events",
     "parts",
@@ -42,6 +44,7 @@ _FOLDERS = (
     "recorder.wire.dialects.anthropic",
     "recorder.wire.dialects.gemini",
     "recorder.wire.dialects.gemini_interactions",
+    "recorder.wire.dialects.mcp",
 )
 
 DIALECTS: tuple[Dialect, ...] = (
@@ -51,6 +54,7 @@ DIALECTS: tuple[Dialect, ...] = (
 
 _MakeBody = Callable[[int, str, str | None], dict[str, Any]]
 
+_ASKED = [dialect for dialect in DIALECTS if dialect.is_asked is not None]
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 
 
@@ -72,6 +76,14 @@ def by_path(method: str, path: str) -> Dialect:
     """Return the first dialect whose routes match a request; a query after its path does not count."""
     route = f"{method.upper()} {path.partition('?')[0]}"
     return next(dialect for dialect in DIALECTS if dialect.routes.search(route))
+
+
+def by_request(method: str, path: str, headers: Sequence[Header], body: bytes) -> Dialect:
+    """Return the dialect of a request by its path, else by what its headers and its body say."""
+    found = by_path(method, path)
+    if found is not other.DIALECT:
+        return found
+    return next((dialect for dialect in _ASKED if dialect.is_asked and dialect.is_asked(headers, body)), found)
 
 
 def error_body(method: str, target: str, upstream: str, status: int, message: str, code: str | None = None) -> bytes:

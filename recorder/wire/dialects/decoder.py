@@ -106,6 +106,14 @@ class JsonDecoder(ABC):
         """Decode a document, any JSON."""
         return self.payload(None, payload)
 
+    def request(self, data: bytes) -> Facts:
+        """Decode what a request says of the items of its response, where it is one of them itself."""
+        return ()
+
+    def sent(self, type: str | None, data: bytes) -> Facts:
+        """Decode a message of the client, behind the request."""
+        return ()
+
     def contents(self, type: str | None, payload: Any) -> Iterable[Content]:
         """Return the places of a payload at which all text is content, which a fact should have."""
         return ()

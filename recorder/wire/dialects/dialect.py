@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from recorder.model.events import Header
 from recorder.model.facts import Links, RequestFacts
 from recorder.model.text import rows
 from recorder.wire.dialects.conversation import Conversation
@@ -157,6 +158,10 @@ class Dialect(msgspec.Struct, frozen=True):
     decoder: Callable[[], JsonDecoder]  # one for each response
     terminal: Mapping[str, Ending]  # by `Keys.type`; of several in one stream, `failed` is the one that counts
     needs_terminal: bool  # a clean end of the body without such an event means that the stream is incomplete
+    is_asked: Callable[[Sequence[Header], bytes], bool] | None = None
+    """Whether a request is of this format by its headers and its body, where no path says that it is of another."""
+    endless: re.Pattern[str] | None = None
+    """Searched in "METHOD /path": streams without a terminal event, which only their reader ends."""
     is_last: Callable[[Sequence[Object]], bool] | None = None
     """Where a stream need not have a terminal event: whether the last of these payloads, which follow each other, is
     the last of its stream. Where one was ever seen to go on, it is not."""
@@ -179,6 +184,9 @@ class Dialect(msgspec.Struct, frozen=True):
     continuation: Continuation | None = None  # None: every request is whole as it was sent
     prompt: PromptFormat | None = None  # None: nobody here knows what of its requests a model sees
     cache: CachePolicy | None = None  # of prompts; declared by each dialect that has a `prompt`
+    renumbering: Callable[[bytes, bytes], Callable[[bytes], bytes] | None] | None = None
+    """What gives a payload that answered a recorded request the ids of the request that it answers now; None if they
+    are the same. Their bodies are given."""
     fields: ResponseFields = ResponseFields()
     request_noise: tuple[RequestNoise, ...] = ()
     places: RequestPlaces = RequestPlaces()  # of credentials, and where none is looked for
@@ -195,6 +203,10 @@ class Dialect(msgspec.Struct, frozen=True):
     type_member: str = "type"  # of a payload: it says that type again
     line_end: bytes = b"\n"
     operation: str = "chat"  # of OpenTelemetry (`gen_ai.operation.name`): what a request for a generation asks for
+
+    def is_endless(self, method: str, target: str) -> bool:
+        """Return whether only its reader ends the stream that answers a request."""
+        return self.endless is not None and self.endless.search(f"{method} {target.partition('?')[0]}") is not None
 
     def request_facts(self, path: str, body: bytes) -> RequestFacts:
         """Return the facts of a request, by its path without its query and its decoded body. Never raises."""

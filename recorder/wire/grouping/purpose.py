@@ -15,7 +15,7 @@ import msgspec
 
 from recorder.model.facts import Purpose, RequestFacts, RequestPurpose
 from recorder.model.text import rows
-from recorder.wire.dialects import other
+from recorder.wire.dialects import by_name
 from recorder.wire.grouping.probes import is_probe
 from recorder.wire.grouping.rules import Claims, ValueRule, first, value_rules
 
@@ -129,7 +129,7 @@ def placed(api: str, method: str, path: str, claims: Claims, request: RequestFac
 def _purpose(api: str, method: str, path: str, claims: Claims, request: RequestFacts) -> Purpose | None:
     if is_probe(method, path) or _COUNTS.fullmatch(f"{method} {path}"):
         return "probe"
-    if api == other.DIALECT.name:
+    if by_name(api).conversation is None:
         return None
     if not request.generates:
         return "prewarm"

@@ -53,6 +53,7 @@ HARMLESS = re.compile(
     | x-litellm-response-cost | x-ms-region | x-envoy-upstream-service-time | x-should-retry
     | x-ratelimit-[a-z_-]+ | x-codex-(primary|secondary)-[a-z-]+
     # of clients
+    | mcp-(protocol-version|method|name)
     | originator | version | x-app | x-stainless-[a-z-]+ | x-recorder-session | x-openai-subagent
     | x-codex-(parent-thread-id|window-id|beta-features) | x-claude-code-parent-agent-id
     """

@@ -346,6 +346,9 @@ ROUTES = [
     ("GET", "/v1beta/interactions/v1_abc", "gemini-interactions"),
     ("POST", "/v1beta1/projects/p/locations/l/interactions/v1_abc/cancel", "gemini-interactions"),
     ("GET", "/v1beta/interactions/live", "other"),
+    ("POST", "/mcp", "mcp"),
+    ("GET", "/shop/mcp/", "mcp"),
+    ("POST", "/mcp/other", "other"),
     ("POST", "/v2/chat", "other"),
     ("GET", "/v1/models", "other"),
     ("GET", "/v1/responses-of-another-kind", "other"),
@@ -385,6 +388,9 @@ ENDINGS = [
     ("gemini-interactions", frame({"event_type": "error", "error": {}}), "failed"),
     ("gemini-interactions", frame({"event_type": "step.stop"}), None),
     ("gemini-interactions", frame("[DONE]"), None),
+    ("mcp", frame({"jsonrpc": "2.0", "id": 0, "result": {}}), "completed"),
+    ("mcp", frame({"jsonrpc": "2.0", "id": 0, "error": {"code": -32601}}), "failed"),
+    ("mcp", frame({"jsonrpc": "2.0", "id": 0, "method": "sampling/createMessage"}), None),
     ("gemini", frame({"error": {"code": 500}}), "failed"),
     ("gemini", frame({"candidates": [{"finishReason": "STOP"}]}), None),
 ]
@@ -396,9 +402,9 @@ def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None)
     assert dialect.terminal.get(dialect.keys(raw).type or "") == ending
 
 
-def test_three_wire_formats_promise_a_last_event() -> None:
+def test_four_wire_formats_promise_a_last_event() -> None:
     promising = {dialect.name for dialect in DIALECTS if dialect.needs_terminal}
-    assert promising == {"openai-responses", "anthropic", "gemini-interactions"}, (
+    assert promising == {"openai-responses", "anthropic", "gemini-interactions", "mcp"}, (
         "name a further one here, and its last event in `ENDINGS`"
     )
 

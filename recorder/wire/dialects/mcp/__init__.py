@@ -1,0 +1,84 @@
+"""The Model Context Protocol: JSON-RPC messages over streamable HTTP, or line by line between a client and its server.
+
+A POST is one message of the client. What answers it is a JSON document, or server-sent events of which the last is the
+response; a GET is a stream of what the server says unasked. The path is the server's own, often `/mcp`: headers that
+only MCP has say it elsewhere, and of the first request, which has none of them, what it accepts and its body.
+
+A row has the method as its type, or `result` or `error`, and the id of the message as its item. Must not know: other
+wire formats. The transport of 2024 (a GET of `/sse`, and POSTs that are answered there) is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from recorder.model.events import Header, header
+from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields
+from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
+from recorder.wire.dialects.mcp.decoder import RESULT, McpDecoder
+from recorder.wire.dialects.mcp.ids import renumbering
+
+_HEADERS = ("mcp-session-id", "mcp-protocol-version")
+_ACCEPTED = ("application/json", "text/event-stream")
+"""A client of streamable HTTP accepts both, and says so in each POST."""
+
+SERVER_ERROR = -32000
+"""The code of JSON-RPC that a server may use for an error of its own."""
+
+
+class _Message(Payload):
+    method: Text | None = None
+    id: Text | Whole | None = None
+
+
+def _name(message: _Message) -> Named:
+    id = None if message.id is None else str(message.id)
+    type = message.method or (ERROR if message.error else None)
+    return type or (RESULT if id is not None else None), None, id, None
+
+
+def is_asked(headers: Sequence[Header], body: bytes) -> bool:
+    """Return whether a request is one of MCP, whatever its path."""
+    if any(header(headers, name) for name in _HEADERS):
+        return True
+    accepted = header(headers, "accept")
+    return b'"jsonrpc"' in body and all(each in accepted for each in _ACCEPTED)
+
+
+def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
+    """Return an error of JSON-RPC. It has no id: clients over HTTP take that of their request."""
+    data = {"status": status, "code": code} if code else {"status": status}
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": SERVER_ERROR, "message": message, "data": data}}
+
+
+_OF_A_MESSAGE = "jsonrpc method"
+
+DIALECT = Dialect(
+    name="mcp",
+    routes=re.compile(r"^\S+ /(?:.*/)?mcp/?$"),
+    is_asked=is_asked,
+    keys=KeyExtractor(_Message, _name),
+    decoder=McpDecoder,
+    terminal={RESULT: "completed", ERROR: "failed"},
+    needs_terminal=True,
+    endless=re.compile(r"^GET "),
+    error_body=error_body,
+    renumbering=renumbering,
+    fields=ResponseFields(
+        texts=("result.content.*.text", "params.message"),
+        noise=noise_fields("""
+id | id | made anew for each request
+id | params.progressToken | of one request
+"""),
+    ),
+    request_noise=(
+        RequestNoise("fields", "mcp-id", "id", "made anew for each request", _OF_A_MESSAGE),
+        RequestNoise("fields", "mcp-progress", "params._meta.progressToken", "names a request", _OF_A_MESSAGE),
+        RequestNoise("fields", "mcp-trace", "params._meta.traceparent", "made anew for each request", _OF_A_MESSAGE),
+        RequestNoise("fields", "mcp-cancelled", "params.requestId", "names a request", _OF_A_MESSAGE),
+    ),
+    places=RequestPlaces(of_model=("_meta.progressToken", "params.progressToken")),  # which are ids, and no secrets
+    operation="execute_tool",
+)

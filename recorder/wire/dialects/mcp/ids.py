@@ -1,0 +1,72 @@
+"""The ids by which messages of JSON-RPC belong together: a recorded answer gets those of the client that asks now.
+
+Ids and progress tokens are the client's own, and made anew in each run. Of a message only they are changed; every other
+member stays byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from recorder.wire.dialects.json_values import Object, object_, request_object
+
+Members = dict[str, msgspec.Raw]
+_members = msgspec.json.Decoder(Members).decode
+_encode = msgspec.json.encode
+
+TOKEN = "progressToken"
+_PLACES: Mapping[tuple[str, ...], str] = {("id",): "id", ("params", TOKEN): TOKEN}
+"""Where a message of an answer has an id, and which one of the request it is."""
+
+
+def ids_of(message: Object) -> Mapping[str, object]:
+    """Return the id of a request, and the token for reports of its progress."""
+    ids = {"id": message.get("id"), TOKEN: object_(message, "params", "_meta").get(TOKEN)}
+    return {name: id for name, id in ids.items() if id is not None}
+
+
+def renumbering(recorded: bytes, asked: bytes) -> Callable[[bytes], bytes] | None:
+    """Return what gives a message of the answer to a recorded request the ids of the request that is answered now.
+
+    None if they are the same.
+    """
+    before, now = ids_of(request_object(recorded)), ids_of(request_object(asked))
+    pairs: dict[str, tuple[bytes, bytes]] = {}
+    for name in before:
+        if name in now and before[name] != now[name]:
+            pairs[name] = _encode(before[name]), _encode(now[name])
+    return (lambda message: renumbered(message, pairs)) if pairs else None
+
+
+def renumbered(message: bytes, pairs: Mapping[str, tuple[bytes, bytes]]) -> bytes:
+    """Return a message with the second id of each pair where it has the first.
+
+    A request of the server keeps its own.
+    """
+    try:
+        members = _members(message)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return message
+    is_response = "method" not in members
+    for path, name in _PLACES.items():
+        if name in pairs and (is_response or name == TOKEN):
+            _replace(members, path, *pairs[name])
+    return _encode(members)
+
+
+def _replace(members: Members, path: tuple[str, ...], old: bytes, new: bytes) -> None:
+    name, *rest = path
+    if name not in members:
+        return
+    if not rest:
+        if bytes(members[name]) == old:
+            members[name] = msgspec.Raw(new)
+        return
+    try:
+        inner = _members(members[name])
+    except msgspec.DecodeError:
+        return
+    _replace(inner, tuple(rest), old, new)
+    members[name] = msgspec.Raw(_encode(inner))
