@@ -817,7 +817,7 @@ MUTANTS: list[Mutant] = [
     # -- what docs/guarantees.md does not number
     Mutant(
         "timing: the 99th percentile is the 95th",
-        "recorder/projections/exchange_facts.py",
+        "recorder/projections/timing.py",
         "gap_p99_ns=_percentile(gaps, 99)",
         "gap_p99_ns=_percentile(gaps, 95)",
         "tests/unit/projections/test_projections.py::test_of_a_hundred_silences_each_percentile_is_the_one_of_its_rank",

@@ -165,6 +165,8 @@ class ImportedCall(NamedTuple):
     upstream: str | None = None  # where the path does not say it
     missing_request: str | None = None  # the reason why the file does not have the body
     missing_response: str | None = None
+    id: str | None = None  # of its exchange, where that has to be the same each time
+    derived: str | None = None  # from what, if the file does not have what was sent at all
 
     @property
     def size_bytes(self) -> int:
@@ -186,7 +188,7 @@ class ImportedCall(NamedTuple):
                 yield Entry(self.mark(piece), t_ns, block)
 
     def exchange_id(self, names: Names) -> str:
-        return names.new_id()
+        return self.id or names.new_id()
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield its records."""
@@ -195,7 +197,8 @@ class ImportedCall(NamedTuple):
             yield Entry(Mark.REQUEST_BODY, 0, block)
         if self.missing_request is not None:
             yield Entry(Mark.GAP, 0, _gap_of(Mark.REQUEST_BODY, 0, self.missing_request))
-        yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=self.missing_request is None)))
+        is_complete = self.missing_request is None and self.derived is None
+        yield Entry(Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(complete=is_complete)))
         if self.response is not None:
             yield Entry(Mark.RESPONSE, self.head_ns, redact_record(self.response))
         if self.missing_response is not None:
@@ -216,6 +219,7 @@ class ImportedCall(NamedTuple):
             upstream=self.upstream or by_path(self.method, self.target.partition("?")[0]).upstream,
             headers=self.headers,
             imported=Imported(session),
+            derived=msgspec.UNSET if self.derived is None else self.derived,
         )
 
 
@@ -231,9 +235,9 @@ def imported_session(name: str, names: Names) -> Session:
 class ImportedFile:
     """A file of another program, checked: a `Cassette` of calls and connections."""
 
-    def __init__(self, calls: Iterable[ImportedCall], nothing: str, budget: BodyBudget | None = None) -> None:
+    def __init__(self, calls: Iterable[ImportedCall], nothing: str | None, budget: BodyBudget | None = None) -> None:
         """Hold the calls of a file, as far as their bodies have room in a budget. Raise `RecorderError`; `nothing` says
-        that there are none.
+        that there are none, where that is an error.
         """
         self.events = 0
         self._calls: list[ImportedCall] = []
@@ -241,7 +245,7 @@ class ImportedFile:
         for each in calls:
             budget.take(each.size_bytes)
             self._calls.append(each)
-        if not self._calls:
+        if not self._calls and nothing is not None:
             raise RecorderError(nothing)
 
     def session(self, name: str, names: Names) -> Session:

@@ -15,7 +15,18 @@ from recorder.wire.dialects.json_values import decoded_or_none
 from recorder.wire.framing.sse import BOM, Splitter, parse
 
 Format = Literal[
-    "sse", "payloads", "json", "jsonl", "cassette", "har", "vcr", "cassetter", "litellm", "claude-tap", "ai-sdk"
+    "sse",
+    "payloads",
+    "json",
+    "jsonl",
+    "cassette",
+    "har",
+    "vcr",
+    "cassetter",
+    "litellm",
+    "claude-tap",
+    "ai-sdk",
+    "claude-code",
 ]
 
 HEAD_BYTES = 2**20  # that are looked at: a first event may hold all instructions and tools of an agent
@@ -29,6 +40,7 @@ _OPENINGS: Mapping[Format, re.Pattern[bytes]] = {
         rb'\s*\{\s*"__claude_tap_compact_trace__"\s*:'
         rb'|\s*\{\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"request_id"\s*:\s*"[^"]*"\s*,\s*"turn"\s*:'
     ),
+    "claude-code": re.compile(rb'\s*\{(?=.*?"(?:parentUuid|leafUuid|operation)"\s*:)(?=.*?"sessionId"\s*:)', re.DOTALL),
     "ai-sdk": re.compile(rb'\s*\{\s*"runs"\s*:\s*\['),
     "cassetter": re.compile(
         rb"\s*version\s*=\s*1\s*\[\[interactions\]\]"
@@ -61,6 +73,9 @@ _UNREAD: Mapping[str, re.Pattern[bytes]] = {
     "Hoverfly": re.compile(rb'\s*\{\s*"data"\s*:\s*\{\s*"pairs"\s*:'),
 }
 """Programs whose recordings look like what is read here, and are not."""
+
+TRANSCRIPTS: frozenset[Format] = frozenset({"claude-code"})
+"""What agents write down themselves: all that is read of a directory."""
 
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # that of UTF-32-LE begins like UTF-16's
 _FIELD = re.compile(rb"^(?:(?:event|data|id|retry|error)(?::|\r?$)|:)", re.MULTILINE)

@@ -12,6 +12,8 @@ from sqlalchemy import URL
 from recorder.cassettes import Cassette, Entry
 from recorder.cassettes.content import Format
 from recorder.cassettes.plain import DOCUMENT_LIMIT, PlainRequest, read_request
+from recorder.cassettes.transcripts import Transcript
+from recorder.commands.serving.history import LeftOut, TranscriptHistory, transcripts_in
 from recorder.commands.serving.intake import Intake
 from recorder.commands.terminal.files import SkippedFiles
 from recorder.commands.terminal.options import database_option, json_options
@@ -50,7 +52,8 @@ class Wanted(NamedTuple):
     help="sse: the body of an event stream. payloads: the JSON of one event a line. json: a body that is one document. "
     "jsonl, cassette: what `recorder export` wrote. har: what a browser saved. vcr: YAML or JSON of vcrpy. "
     "cassetter: its YAML or TOML. litellm: payloads of its logs. claude-tap: its trace, lines or a bundle. "
-    "ai-sdk: .devtools/generations.json of Vercel's AI SDK. auto: by the content.",
+    "ai-sdk: .devtools/generations.json of Vercel's AI SDK. claude-code: a transcript of the agent. "
+    "auto: by the content.",
 )
 @click.option(
     "--dialect",
@@ -76,7 +79,9 @@ def command(
     session: str | None,
     output: str,
 ) -> None:
-    """Add stored streams to the log: each FILE, or `-` for stdin, becomes a session with its name.
+    """Add stored streams to the log: each FILE, or `-` for stdin, becomes a session with its name. Of a directory, the
+    transcripts that agents wrote of their own sessions are added: what is new in them, as derived, without times of
+    bytes.
 
     Bodies are kept byte for byte. Our own exports, cassettes and HAR files have the times of events; LiteLLM,
     claude-tap and the AI SDK those of calls; for all others the times are made up, one event every 10 ms. The origin
@@ -86,6 +91,7 @@ def command(
     \b
     recorder import body.sse
     recorder import run.sse.jsonl --json
+    recorder import ~/.claude/projects
     recorder import fixtures/*.chunks.txt --dialect openai-responses --session all
     recorder export latest | recorder import - --session copy --db other.db
     """
@@ -93,12 +99,22 @@ def command(
         raise UsageError("--request says what one response answers: give one FILE with it.")
     name = new_name(session) if session is not None else None
     wanted, skipped = Wanted(format, dialect, _request(request) if request else None, name), SkippedFiles()
-    made = _import(chosen_url(db), files, wanted, skipped)
+    imported = _import(chosen_url(db), _found(files, skipped), wanted, skipped)
     if output != "table":
-        write_json((each.row() for each in made), output)
-    elif made:
-        _say(made)
+        write_json((each.row() for each in imported.made), output)
+    elif imported.made:
+        _say(imported.made)
+    _say_left_out(imported.left_out)
     skipped.close()
+
+
+def _found(files: Sequence[Path], skipped: SkippedFiles) -> list[Path]:
+    """Return the files, with the transcripts of each directory in its place."""
+    found = list[Path]()
+    for path in files:
+        with skipped.over(path):
+            found += transcripts_in(path)
+    return found
 
 
 def _request(path: Path) -> PlainRequest:
@@ -125,26 +141,48 @@ class Made(NamedTuple):
         }
 
 
-def _import(url: URL, files: Sequence[Path], wanted: Wanted, skipped: SkippedFiles) -> list[Made]:
+class ImportedFiles(NamedTuple):
+    """What an import has added, and left out."""
+
+    made: list[Made]
+    left_out: LeftOut
+
+
+def _import(url: URL, files: Sequence[Path], wanted: Wanted, skipped: SkippedFiles) -> ImportedFiles:
     """Add every readable file to the log, with a progress bar on a terminal: by bytes, of all files."""
     shared: Session | None = None  # if all files become one session
-    made = list[Made]()
+    made, left_out = list[Made](), LeftOut()
     sizes = [_size(path) for path in files]
     with (
         Store(url, BUSY_S) as store,
         progress_bar("Importing", sum(sizes)) as move,
         Intake(store, journal_root(url)) as intake,
     ):
+        history = TranscriptHistory(store)
         for number, path in enumerate(files):
             with skipped.over(path), opened(path) as file:
                 cassette = cassette_in(file, wanted.format, wanted.dialect, wanted.request)
-                session = shared or _session(cassette, path, wanted.session)
-                if wanted.session is not None:
-                    shared = session
+                if isinstance(cassette, Transcript):
+                    left_out += history.leave_out(cassette, path)
+                    _name_lines(cassette, path, skipped)
+                    if not cassette.ids:
+                        continue
+                    session = history.session(cassette, wanted.session or own_name(cassette, path))
+                else:
+                    session = shared or _session(cassette, path, wanted.session)
+                    shared = session if wanted.session is not None else None
                 intake.take(_moving(cassette.entries(session, NAMES), move))
                 made.append(Made(path, session, cassette.events))
             move(completed=sum(sizes[: number + 1]))
-    return made
+    return ImportedFiles(made, left_out)
+
+
+def _name_lines(transcript: Transcript, path: Path, skipped: SkippedFiles) -> None:
+    """Name the lines that could not be read."""
+    for line in transcript.skipped[:LISTED]:
+        skipped.line(path, line.number, line.reason)
+    if len(transcript.skipped) > LISTED:
+        echo(f"{shown(path)} has {len(transcript.skipped) - LISTED:,} more of such lines.")
 
 
 def _size(path: Path) -> int:
@@ -179,6 +217,14 @@ def _say(made: Sequence[Made]) -> None:
         echo(f"  {name}")
     if len(names) > LISTED:
         echo(f"  and {len(names) - LISTED:,} more; `recorder sessions` lists them, --json has all.")
+
+
+def _say_left_out(left_out: LeftOut) -> None:
+    """Print how many responses of transcripts are not new, or not over."""
+    if left_out.known:
+        echo(f"{counted(left_out.known, 'response')} of transcripts had been recorded or imported before.")
+    if left_out.unsettled:
+        echo(f"{counted(left_out.unsettled, 'response')} may still be written: import the same again in a minute.")
 
 
 def _session(cassette: Cassette, path: Path, given: str | None) -> Session:

@@ -121,11 +121,11 @@ def _name_skipped(found: Iterable[Judged], profile: Profile | None) -> None:
         exchange = each.exchange
         is_connection = has_turns and exchange.method == "GET" and exchange.api == "other"
         if each.profile is None and not is_connection and not is_probe(exchange.method, exchange.target):
-            skipped.setdefault((each.name, each.exchange.api), []).append(str(each.number))
-    for (name, api), numbers in skipped.items():
+            skipped.setdefault((each.name, unjudged(each, profile)), []).append(str(each.number))
+    for (name, reason), numbers in skipped.items():
         is_one = len(numbers) == 1
         which = f"exchange {numbers[0]} was" if is_one else f"{len(numbers)} exchanges, from {numbers[0]} on, were"
-        echo(safe_text(f"{name}: {which} not judged: {unjudged(api, profile)}."))
+        echo(safe_text(f"{name}: {which} not judged: {reason}."))
 
 
 def _write(found: Sequence[Judged]) -> None:

@@ -43,6 +43,12 @@ def speed_option(help: str, default: str = "1") -> Decorator:
     return click.option("--speed", type=Parsed(SPEED, _speed), metavar=SPEED, default=default, help=help)
 
 
+class _Request(msgspec.Struct, frozen=True):
+    """The fields of a `request` event that a replay reads."""
+
+    derived: str | None = None
+
+
 class _End(msgspec.Struct, frozen=True):
     """The fields of an `end` event that a replay reads."""
 
@@ -76,6 +82,7 @@ async def command(
     recorder replay latest --speed 4 --format text
     """
     async with selected(db, session, exchange) as (log, found, chosen):
+        await _refuse_derived(log, chosen)
         if not allow_gaps:
             await _refuse_gaps(log, chosen)
         played = 0
@@ -110,6 +117,15 @@ async def _is_whole(log: LogReader, exchange: Exchange) -> bool:
     """Return whether the client left after the last event: older recorders did not record that."""
     end = concluded(exchange, [event async for event in log.events(exchange.session_id, exchange.exchange_id)])
     return end is not None and end.outcome in WHOLE
+
+
+async def _refuse_derived(log: LogReader, chosen: list[tuple[int, Exchange]]) -> None:
+    for number, each in chosen:
+        async for event in log.events(each.session_id, each.exchange_id, kinds=("request",)):
+            derived = msgspec.json.decode(event.raw, type=_Request).derived
+            if derived is not None:
+                raise RecorderError(f"Exchange {number} is derived from {derived}: no byte of a response is known.")
+            break
 
 
 async def _refuse_gaps(log: LogReader, chosen: list[tuple[int, Exchange]]) -> None:

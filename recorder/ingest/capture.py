@@ -122,6 +122,7 @@ class Capture:
             undecoded=undecoded,
             redactions=dict(redactions) if redactions else msgspec.UNSET,
             websocket=websocket,
+            derived=head.derived,
         )
         parts = (body[i : i + FRAME_LIMIT] for i in range(0, len(body), FRAME_LIMIT))
         return self.request_again([_encode(record), *parts], complete=complete)

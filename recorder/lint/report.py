@@ -52,19 +52,25 @@ class Judged(NamedTuple):
     exchange: Exchange
     profile: Profile | None
     findings: Sequence[Finding]
+    derived: str | None = None  # from what: there are no bytes to judge
 
 
 def judged(name: str, recording: Recording, profile: Profile | None, lenience: Lenience = STRICT) -> Judged:
     """Judge an exchange by the rules of a profile, else of its API's own."""
-    number, exchange = recording.number, recording.exchange
+    number, exchange, derived = recording.number, recording.exchange, recording.request.derived
+    if isinstance(derived, str):
+        return Judged(name, number, exchange, None, (), derived)
     chosen = profile or profile_of(exchange.api)
     if chosen is None or exchange.api not in PROFILES[chosen]:
         return Judged(name, number, exchange, None, ())
     return Judged(name, number, exchange, chosen, lenience.minded(lint(recording, chosen)))
 
 
-def unjudged(api: str, profile: Profile | None) -> str:
-    """Return why an exchange of that API was not judged."""
+def unjudged(skipped: Judged, profile: Profile | None) -> str:
+    """Return why an exchange was not judged."""
+    api = skipped.exchange.api
+    if skipped.derived is not None:
+        return f"it was derived from {skipped.derived}, which has no byte of a response"
     if profile is not None and api != "other":
         return f"it speaks {api}, and the profile {profile} is of {' and '.join(sorted(PROFILES[profile]))}"
     known = ", ".join(sorted(frozenset().union(*PROFILES.values())))

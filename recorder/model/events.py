@@ -137,6 +137,7 @@ leave out."""
 
 SWITCHED = 101  # the status of the response with which a connection is switched to WebSocket; turns repeat its head
 
+TRANSCRIPT = "transcript"  # the source of sessions that are derived from what an agent wrote down of them
 PROBE = "probe"  # the source of sessions that `sessions` does not list: requests that are not a conversation, by day
 LATEST = "latest"  # the session that was used last: no session is called that
 
@@ -195,6 +196,7 @@ class RequestHead(msgspec.Struct, frozen=True):
     imported: Imported | None = None  # if no client sent it to us
     labels: str | msgspec.UnsetType = msgspec.UNSET  # of the session, a JSON object, if this request begins it
     session_fields: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET  # of the body, where the user's names stand
+    derived: str | msgspec.UnsetType = msgspec.UNSET  # as in `RequestRecord`
 
 
 class RequestEnd(msgspec.Struct, frozen=True):
@@ -245,6 +247,7 @@ class RequestRecord(msgspec.Struct, frozen=True):
     undecoded: str | None = None  # why the body is not decoded: it is JSON in truth, or not kept
     redactions: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # of the body: how many secrets of which kind
     websocket: WebSocketTurn | msgspec.UnsetType = msgspec.UNSET  # if it was a message: the body is its payload
+    derived: str | msgspec.UnsetType = msgspec.UNSET  # what the exchange was derived from, if no byte of it was seen
 
 
 class GapRecord(msgspec.Struct, frozen=True):

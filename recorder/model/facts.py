@@ -345,6 +345,12 @@ class RequestReceived(Fact, frozen=True, gc=False):
     conversation: Any = None  # a `recorder.wire.dialects.conversation.Conversation`; None: nobody here knows
 
 
+class DerivedFrom(Fact, frozen=True, gc=False):
+    """The mark of an exchange that is derived from something: its times are not those of a response."""
+
+    source: str
+
+
 class HeadReceived(Fact, frozen=True, gc=False):
     """The arrival of the response head."""
 

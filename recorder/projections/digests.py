@@ -167,6 +167,8 @@ class Prompts:
 
     def _on_requested(self, fact: RequestReceived, event: Event) -> None:
         exchange = self._facts.exchange
+        if self._facts.timing.is_derived:
+            return  # the prompt was longer than what is known of it
         format = by_name(exchange.api).prompt
         prompt = None if format is None else prompt_of(format, fact.path, fact.body)
         if prompt is not None and format is not None:

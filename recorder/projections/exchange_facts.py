@@ -3,28 +3,24 @@
 The rows of most projections are functions of these. Of the tokens, and of the cost that the provider reports, the last
 report counts, never a sum of reports.
 
-The times of a response since the exchange began are gathered here, too: how long a client waited, and how evenly it was
-served. And so are the faults of a stream (contradictions, missing parts, unknown content): other folds report to
+The faults of a stream (contradictions, missing parts, unknown content) are gathered here, too: other folds report to
 `Anomalies.note` what they see; numbers, types and ends are checked by it. Anomalies of one kind about one thing are one
 row, with the event where the first one shows and their number.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
-from operator import sub
 
 import msgspec
 
 from recorder.model.events import ENDED_HERE, SWITCHED, WEBSOCKET, Event, Exchange
 from recorder.model.facts import (
     CostReported,
+    DerivedFrom,
     ErrorReported,
     ExchangeEnded,
     Fact,
-    Field,
     FirstByte,
     Handler,
     HeadReceived,
@@ -46,117 +42,12 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.model.text import counted, storable
-from recorder.projections.rows import Anomaly, AnomalyRow, ItemRow, TimingRow
+from recorder.projections.rows import Anomaly, AnomalyRow, ItemRow
+from recorder.projections.timing import Timing
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import request_object
 from recorder.wire.dialects.keys import DONE
 from recorder.wire.dialects.usage_report import unreadable
-
-# -- times
-
-
-STALL_NS = 2_000_000_000  # a silence in which a person wonders whether it still runs
-
-
-class RunningGaps:
-    """The gaps between the events of an exchange, in ascending order at any time."""
-
-    def __init__(self) -> None:
-        self._seen = 1
-        self._ascending: list[int] = []
-
-    def of(self, times: Sequence[int]) -> list[int]:
-        """Return the gaps of these times, of which further ones may be there since the last call."""
-        for index in range(self._seen, len(times)):
-            insort(self._ascending, times[index] - times[index - 1])
-        self._seen = max(1, len(times))
-        return self._ascending
-
-
-class Timing:
-    """The times, as they are told; the fold of items reports to `began`."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._ids = (exchange.session_id, exchange.exchange_id)
-        self.head_ns: int | None = None
-        self.first_byte_ns: int | None = None
-        self.duration_ns: int | None = None
-        self._first: dict[Field, int] = {}
-        self.times = array("q")  # of all events so far: eight bytes each, while their texts are held too
-        self._body_began_ns: int | None = None  # of a document: when its first and its last piece came
-        self._body_ended_ns: int | None = None
-        self.size_bytes = 0
-
-    def event(self, event: Event) -> None:
-        """Note a piece of the body. A long event in parts counts with its last part; a document is not an event."""
-        if event.kind == "frame" or (event.type is not None and event.kind != "body"):
-            self.times.append(event.t_ns)
-        elif event.kind == "body":
-            if self._body_began_ns is None:
-                self._body_began_ns = event.t_ns
-            self._body_ended_ns = event.t_ns
-        self.size_bytes += len(event.raw)
-
-    def frames(self, events: Iterable[Event]) -> None:
-        """Note frames, as `event` does each."""
-        self.times.fromlist([event.t_ns for event in events])
-        self.size_bytes += sum([len(event.raw) for event in events])
-
-    def began(self, field: Field, event: Event) -> None:
-        """Note that a text began."""
-        if field not in self._first and event.kind in _STREAMED:
-            self._first[field] = event.t_ns
-
-    def rows(self) -> Iterable[TimingRow]:
-        yield self.row(sorted(map(sub, self.times[1:], self.times)))
-
-    def row(self, gaps: list[int]) -> TimingRow:
-        """Return the row. `gaps` are those between the events so far, in ascending order."""
-        reasoning = self._earliest("reasoning", "summary")
-        text = self._earliest("text", "refusal")
-        arguments = self._earliest("arguments")
-        times = self.times
-        first = times[0] if times else self._body_began_ns
-        last = times[-1] if times else self._body_ended_ns
-        span_ns = 0 if first is None or last is None else last - first
-        return TimingRow(
-            *self._ids,
-            head_ns=self.head_ns,
-            first_byte_ns=first if self.first_byte_ns is None else self.first_byte_ns,
-            first_event_ns=first,
-            first_reasoning_ns=reasoning,
-            first_text_ns=text,
-            first_arguments_ns=arguments,
-            ttft_ns=min((t_ns for t_ns in (reasoning, text, arguments) if t_ns is not None), default=None),
-            last_event_ns=last,
-            duration_ns=self.duration_ns,
-            longest_silence_ns=gaps[-1] if gaps else None,
-            stalls=len(gaps) - bisect_right(gaps, STALL_NS),
-            events=len(times) if times else int(first is not None),
-            bytes=self.size_bytes,
-            events_per_s=_per_second(len(times) - 1, span_ns) if times else None,
-            bytes_per_s=_per_second(self.size_bytes, span_ns),
-            gap_p50_ns=_percentile(gaps, 50),
-            gap_p95_ns=_percentile(gaps, 95),
-            gap_p99_ns=_percentile(gaps, 99),
-        )
-
-    def _earliest(self, *fields: Field) -> int | None:
-        times = [self._first[field] for field in fields if field in self._first]
-        return min(times) if times else None
-
-
-_STREAMED = frozenset({"frame", "part", "tail"})  # a body that is not a stream has no first token
-
-
-def _per_second(count: int, span_ns: int) -> float | None:
-    return round(count * 1e9 / span_ns, 3) if span_ns > 0 else None
-
-
-def _percentile(ascending: list[int], percent: int) -> int | None:
-    """Return the smallest value that at least `percent` of them do not pass (nearest rank)."""
-    return ascending[-(-len(ascending) * percent // 100) - 1] if ascending else None
-
 
 # -- faults
 
@@ -351,6 +242,7 @@ class ExchangeFacts:
             RequestPurpose: self._on_placed,
             HeadReceived: self._on_responded,
             FirstByte: self._on_first_byte,
+            DerivedFrom: self._on_derived,
             ResponseStarted: self._on_started,
             TierReported: self._on_tier,
             UsageReported: self._on_usage,
@@ -368,6 +260,9 @@ class ExchangeFacts:
 
     def _on_responded(self, fact: HeadReceived, event: Event) -> None:
         self.http_status, self.timing.head_ns = fact.http_status, event.t_ns
+
+    def _on_derived(self, fact: DerivedFrom, event: Event) -> None:
+        self.timing.is_derived = True
 
     def _on_first_byte(self, fact: FirstByte, event: Event) -> None:
         if self.timing.first_byte_ns is None:

@@ -14,6 +14,7 @@ import msgspec
 from recorder.model.events import LEFT_OUT, WEBSOCKET, WHOLE, Event, Exchange, Header
 from recorder.model.facts import (
     CostReported,
+    DerivedFrom,
     ErrorReported,
     ExchangeEnded,
     Fact,
@@ -57,6 +58,7 @@ _NO_ANSWER = (
     RequestReceived,
     RequestFacts,
     RequestPurpose,
+    DerivedFrom,
     HeadReceived,
     CostReported,
     FirstByte,
@@ -69,6 +71,7 @@ class _RequestClaims(msgspec.Struct, frozen=True):
     """The fields of the first `request` event that are read here."""
 
     headers: list[Header] = []
+    derived: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -243,12 +246,13 @@ class FactReader:
         size_bytes, body = self._request.size_bytes, self._request.take()
         conversation = self._dialect.read_request(self._path, body or b"")
         request = model_asked_for(body or b"") if conversation is None else conversation.facts()
-        headers = (_decoded(_request_of, self._head) or _RequestClaims()).headers
-        claims = Claims(headers, body, is_message=self._method == WEBSOCKET)
+        head = _decoded(_request_of, self._head) or _RequestClaims()
+        claims = Claims(head.headers, body, is_message=self._method == WEBSOCKET)
         place = placed(self._dialect.name, self._method, self._path, claims, request)
+        derived = [DerivedFrom(head.derived)] if isinstance(head.derived, str) else []
         if body is None:
-            return (OversizedPayload(size_bytes), place)
-        return (request, RequestReceived(self._path, body, conversation), place, *self._ask(body))
+            return (*derived, OversizedPayload(size_bytes), place)
+        return (*derived, request, RequestReceived(self._path, body, conversation), place, *self._ask(body))
 
     def _raw(self, event: Event) -> bytes:
         """Return the bytes of an event of a stream, of the first one without a byte order mark: it is a part of the

@@ -26,6 +26,8 @@ from recorder.cassettes.jsonl import Jsonl
 from recorder.cassettes.litellm import LiteLlm
 from recorder.cassettes.plain import PlainRequest, PlainStream
 from recorder.cassettes.sse_jsonl import SseJsonl, read_session
+from recorder.cassettes.transcripts import Transcript
+from recorder.cassettes.transcripts.claude_code import ClaudeCode
 from recorder.cassettes.vcr.reader import Vcr
 from recorder.errors import RecorderError
 from recorder.model.events import MemoryBudget
@@ -76,6 +78,7 @@ _SELF_CONTAINED: Mapping[Format, Callable[[BinaryIO], Cassette]] = {
     "ai-sdk": Generations,
     "cassetter": Cassetter,
     "litellm": LiteLlm,
+    "claude-code": ClaudeCode,
 }
 
 
@@ -129,8 +132,13 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def own_name(cassette: Cassette, path: Path) -> str:
-    """Return the name of a file without its ending; for a pipe the name of the session in it, or "stdin"."""
-    if path != STDIN:
+    """Return the name of a file without its ending; for a pipe the name of the session in it, or "stdin".
+
+    A transcript has the name that its agent gives the session: a sub-agent's is in a file of another name.
+    """
+    if isinstance(cassette, Transcript) and cassette.name:
+        name = cassette.name
+    elif path != STDIN:
         name = _ENDING.sub("", path.name)
     else:
         name = cassette.name if isinstance(cassette, Jsonl | SseJsonl) else "stdin"

@@ -36,7 +36,7 @@ def assert_lints(subject: Subject, profile: Profile | None = None, *, ignore: Co
     with_profile = [each for each in found if each.profile is not None]
     if not with_profile:
         first = next(iter(found), None)
-        why = "it has no exchange" if first is None else unjudged(first.exchange.api, profile)
+        why = "it has no exchange" if first is None else unjudged(first, profile)
         raise UsageError(f"There is nothing to judge in {name}: {why}.")
     if is_faulty(with_profile):
         shown = [f"{summary(with_profile)}:"]

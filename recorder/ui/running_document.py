@@ -35,10 +35,10 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.model.text import STORABLE_LIMIT
-from recorder.projections.exchange_facts import RunningGaps
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import Text
 from recorder.projections.rows import ExchangeRow, ItemRow, TimingRow
+from recorder.projections.timing import RunningGaps
 from recorder.store.queries.session_document import (
     anomaly_documents,
     exchange_document,

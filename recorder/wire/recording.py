@@ -95,10 +95,7 @@ class RecordingBuilder:
             self._conclusion.follow(event)
             self._add_piece(event)
         elif event.kind == "request":
-            if event.pos:
-                self._body.append(event.raw)
-            else:
-                self._request = self._decoded(event, RequestRecord)
+            self._add_request(event)
         elif event.kind == "response":
             self._add_response(event)
         elif event.kind == "reads":
@@ -111,6 +108,14 @@ class RecordingBuilder:
             self._gaps.append(Gap(event.pos, *times))
         elif event.kind == "end":
             self._end = self._decoded(event, EndRecord)
+
+    def _add_request(self, event: Event) -> None:
+        if event.pos:
+            self._body.append(event.raw)
+            return
+        self._request = self._decoded(event, RequestRecord)
+        if self._request is not None and isinstance(self._request.derived, str):
+            self._damage = f"it is derived from {self._request.derived}: no byte of a response is known"
 
     def _add_piece(self, event: Event) -> None:
         if event.type == LEFT_OUT:

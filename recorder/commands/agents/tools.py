@@ -274,9 +274,10 @@ async def lint(call: AgentCall, given: LintArguments) -> Answer:
     async with await call.open_log(page) as log:
         found = await find_session(log, given.session)
     verdicts = [judged(found.name, recording, profile) for recording in found.recordings]
-    apis = {each.exchange.api for each in verdicts if each.profile is None and each.exchange.method != "GET"}
-    for api in sorted(apis):
-        page.remark(f"Exchanges of the API {api} were not judged: {unjudged(api, profile)}.")
+    skipped = [each for each in verdicts if each.profile is None and each.exchange.method != "GET"]
+    reasons = {each.exchange.api: unjudged(each, profile) for each in skipped}
+    for api, reason in sorted(reasons.items()):
+        page.remark(f"Exchanges of the API {api} were not judged: {reason}.")
     if all(each.profile is None for each in verdicts):
         raise NotFoundError("There was nothing to judge.")
     every = list(chain.from_iterable(rows(each) for each in verdicts if each.profile is not None))

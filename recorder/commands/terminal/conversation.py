@@ -24,7 +24,7 @@ from rich.text import Text
 
 from recorder.commands.terminal.output import dollars, is_dumb, seconds
 from recorder.commands.terminal.table import LEAST_ID, cut
-from recorder.model.events import CloseRecord, Exchange
+from recorder.model.events import TRANSCRIPT, CloseRecord, Exchange
 from recorder.model.fork import parent_of, resent_from
 from recorder.model.text import counted, safe_text
 from recorder.projections.connection import ConnectionSummary
@@ -131,7 +131,9 @@ class _Lines:
             yield f"at {_seconds(snapshot.at_ns)}"
         if snapshot.cost.usd is not None:
             yield dollars(snapshot.cost.usd, is_partial=bool(snapshot.cost.partial))
-        if session.origin == "import":
+        if session.source == TRANSCRIPT:
+            yield "derived from a transcript"
+        elif session.origin == "import":
             yield "imported, times may be made up"
 
     def _unfoldable(self, taken: UnfoldableExchange) -> Iterator[Text]:

@@ -35,6 +35,10 @@ class SkippedFiles:
             sentence = str(error) if is_opening else f"{shown(path)} is passed over: {reason(error)}."
             self._add(RecorderError.exit_code, sentence)
 
+    def line(self, path: Path, number: int, why: str) -> None:
+        """Name a line that was left out of a file."""
+        self._add(RecorderError.exit_code, f"{shown(path)}:{number} is skipped: {why}.")
+
     def close(self) -> None:
         """Exit with the code that all skipped files have in common, if there are any; else with that of an error."""
         if self._codes:

@@ -18,7 +18,7 @@ import msgspec
 from sqlalchemy import URL, Table
 
 from recorder.errors import StoreError
-from recorder.model.events import EndRecord
+from recorder.model.events import TRANSCRIPT, EndRecord
 from recorder.projections.rows import TABLES
 from recorder.store.engine import Backup, Progress, engine_name, part
 from recorder.store.maintain.migrate import require_known
@@ -70,6 +70,8 @@ def run_checks(checks: Mapping[str, Check], ask: Ask, is_timeout: Callable[[Exce
 LIMIT_S = 2.0  # for what an engine is asked: `recorder doctor` is for people who wait
 AHEAD_NS = 300 * 10**9  # clocks of machines differ, but not by five minutes
 NOT_WHOLE = "select session_name, exchange_id, status from exchange_summary where lossless = 0"
+_RECORDED = f"session_id NOT IN (SELECT session_id FROM sessions WHERE source = '{TRANSCRIPT}')"
+"""What is derived from a transcript was never recorded, and is not whole by its nature."""
 
 
 def _projections(ask: Ask) -> Iterator[CheckResult]:
@@ -88,7 +90,7 @@ def _dead_letters(ask: Ask) -> Iterator[CheckResult]:
 
 
 def _gaps(ask: Ask) -> Iterator[CheckResult]:
-    count = ask(f"SELECT count(*) FROM {TABLES['exchanges']} WHERE lossless = 0")
+    count = ask(f"SELECT count(*) FROM {TABLES['exchanges']} WHERE lossless = 0 AND {_RECORDED}")
     if count:
         what = "1 exchange is" if count == 1 else f"{count:,} exchanges are"
         message = f'{what} not whole, which was noted when it happened: `recorder query "{NOT_WHOLE}"` lists them.'

@@ -33,8 +33,8 @@ from recorder.model.facts import (
 )
 from recorder.model.text import storable
 from recorder.projections import exchange_facts
-from recorder.projections.exchange_facts import STALL_NS
 from recorder.projections.rows import ANOMALIES, EXCHANGES, PROJECTIONS, RESULTS, TIMING, USAGE
+from recorder.projections.timing import STALL_NS
 from tests.support.facts import EXCHANGE, MS, Told, event, fold
 from tests.support.tables import table
 

@@ -1,0 +1,121 @@
+"""`recorder import` of transcripts: one's own history in the log, once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.server import run
+from tests.support.transcripts import SESSION, ClaudeLines, called, counting, told, written
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "recorder.db"
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    """Return a directory as Claude Code fills it: a session, its sub-agent, and files that are not transcripts."""
+    projects = tmp_path / "projects"
+    written(projects / "-work" / f"{SESSION}.jsonl", counting().lines)
+    side = ClaudeLines(agent="a30e7645c46b33eaa")
+    side.said("Say hello.")
+    side.answered("msg_3", told("Hello."), tokens=7)
+    written(projects / "-work" / SESSION / "subagents" / "agent-a30e7645c46b33eaa.jsonl", side.lines)
+    (projects / "-work" / "notes.json").write_text('{"a": 1}')
+    return projects
+
+
+def asked(db: Path, sql: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(run(db, "query", sql, "--json").out)
+    return rows
+
+
+COUNTS = "SELECT count(*) AS exchanges, sum(input_tokens) AS input, sum(output_tokens) AS output FROM usage"
+
+
+def test_a_directory_becomes_sessions_with_their_sub_agents(db: Path, history: Path) -> None:
+    ran = run(db, "import", history)
+    assert ran.err.startswith("2 files imported: session ")
+    assert asked(db, COUNTS) == [{"exchanges": 3, "input": 3 * 11952, "output": 14 + 83 + 7}]
+    sql = "SELECT session_name, thread_id, purpose FROM exchange_summary ORDER BY thread_id"
+    main = {"session_name": SESSION, "thread_id": None, "purpose": "turn"}
+    side = {"session_name": SESSION, "thread_id": "a30e7645c46b33eaa", "purpose": "subagent"}
+    rows = asked(db, sql)
+    assert sorted(rows, key=str) == sorted([main, main, side], key=str)
+
+
+def test_a_call_has_its_result_and_how_long_that_took(db: Path, history: Path) -> None:
+    run(db, "import", history)
+    [call] = asked(db, "SELECT name, arguments, output, latency_ns FROM tool_calls")
+    assert call == {"name": "Bash", "arguments": '{"command":"echo 42"}', "output": "42", "latency_ns": 1_000_000_000}
+
+
+def test_times_of_bytes_are_unknown(db: Path, history: Path) -> None:
+    run(db, "import", history)
+    columns = "head_ns, first_byte_ns, ttft_ns, last_event_ns, duration_ns, longest_silence_ns, bytes_per_s"
+    for row in asked(db, f"SELECT {columns} FROM latency"):
+        assert set(row.values()) == {None}
+
+
+def test_nothing_comes_twice_and_a_session_grows(db: Path, history: Path) -> None:
+    run(db, "import", history)
+    lines = counting()
+    lines.said("And now a greeting.")
+    lines.answered("msg_4", told("Good morning."), tokens=5)
+    written(history / "-work" / f"{SESSION}.jsonl", lines.lines)
+    ran = run(db, "import", history)
+    assert "3 responses of transcripts had been recorded or imported before." in ran.err
+    assert asked(db, COUNTS)[0]["output"] == 14 + 83 + 7 + 5
+    assert len(json.loads(run(db, "sessions", "--json").out)) == 1
+    assert run(db, "verify").code == 0
+
+
+def test_a_copy_of_a_history_in_another_session_counts_once(db: Path, history: Path) -> None:
+    lines = counting("a-resumed-session")
+    for line in lines.lines:
+        line["uuid"] += "-copy"
+    written(history / "-work" / "a-resumed-session.jsonl", lines.lines)
+    run(db, "import", history)
+    assert asked(db, COUNTS)[0]["exchanges"] == 3
+
+
+def test_an_answer_in_the_making_waits_for_the_next_import(db: Path, tmp_path: Path) -> None:
+    lines = ClaudeLines()
+    lines.said("Hello?")
+    lines.answered("msg_1", called("toolu_1", "Bash"), stop=None)
+    path = written(tmp_path / "run.jsonl", lines.lines, is_resting=False)
+    ran = run(db, "import", path)
+    assert ran.err == "1 response may still be written: import the same again in a minute.\n"
+    lines.answered("msg_1", told("Hello."), stop=None)
+    written(path, lines.lines)
+    run(db, "import", path)
+    assert asked(db, "SELECT messages, tool_calls FROM exchange_summary") == [{"messages": 1, "tool_calls": 1}]
+
+
+def test_a_line_that_cannot_be_read_is_named_and_the_rest_is_imported(db: Path, history: Path) -> None:
+    path = history / "-work" / f"{SESSION}.jsonl"
+    first, rest = path.read_bytes().split(b"\n", 1)
+    path.write_bytes(b"%b\n{broken\n%b" % (first, rest))
+    ran = run(db, "import", history)
+    assert ran.code == 1
+    assert f"{path}:2 is skipped: it is not a JSON object." in ran.err
+    assert asked(db, COUNTS)[0]["exchanges"] == 3
+
+
+def test_a_directory_without_transcripts_is_named(db: Path, tmp_path: Path) -> None:
+    assert run(db, "import", tmp_path) == (2, b"", f"{tmp_path} is a directory: name the files in it.\n")
+
+
+def test_what_is_derived_is_neither_judged_nor_played(db: Path, history: Path) -> None:
+    run(db, "import", history)
+    judged = run(db, "lint", SESSION)
+    assert "derived from a transcript of Claude Code" in judged.err
+    played = run(db, "replay", SESSION, "--exchange", "1")
+    assert (played.code, played.out) == (1, b"")
+    assert "no byte of a response is known" in played.err
+    assert b"derived from a transcript" in run(db, "show", SESSION).out
