@@ -37,8 +37,10 @@ from recorder.model.events import (
 from recorder.wire.conclusion import Conclusion
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import Dialect, Keys, by_name
+from recorder.wire.dialects.json_values import request_object
 from recorder.wire.framing import SSE, Framing, Splitter, framing_of
 from recorder.wire.framing.sse import BOM, FRAME_LIMIT, Piece, begins_stream
+from recorder.wire.spoken import SpokenDialect
 
 KEYS_LIMIT = 16 * 2**20  # the largest block whose keys are read: above any image that a provider sends in one event
 READS_PART = 8192  # reads a `reads` event: about 150 KB of JSON, and a bound on what is held in memory
@@ -78,6 +80,7 @@ class Capture:
         self._undecoded: str | None = None
         self._is_plain = False  # from now on the body is what was on the wire
         self._conclusion = Conclusion(dialect)
+        self._spoken = SpokenDialect(dialect)
         self._request_complete = True
         self._request_end = (0, self._hash, True)  # where the request ends
         self._parts: list[bytes] = []
@@ -177,7 +180,7 @@ class Capture:
                 for piece in self._decoder.feed(data):
                     self._take(piece, events)
                 self._leave_out(events)
-                self._is_plain = self._decoder.is_plain
+                self._is_plain = self._decoder.is_plain and not self._spoken.is_open
                 return events
             except UndecodableError as error:
                 self._give_up(error, events)
@@ -354,6 +357,8 @@ class Capture:
     def _keys(self, piece: Piece) -> Keys:
         if piece.kind == "comment":
             return _NO_KEYS
+        if self._spoken.is_open and piece.kind == "frame":
+            self._hear(piece)
         if piece.kind == "part":
             return self._keys_of_parts(piece)
         if self._framing is not SSE:
@@ -364,6 +369,13 @@ class Capture:
                 return keys
             return msgspec.structs.replace(keys, data_start=keys.data_start + len(BOM))
         return self._dialect.keys(piece.raw)
+
+    def _hear(self, piece: Piece) -> None:
+        """Read the stream as what its first payloads are."""
+        data = self._framing.fields(piece.raw.removeprefix(BOM)).data
+        if data is not None and self._spoken.hear(request_object(data)):
+            self._dialect = self._spoken.dialect
+            self._conclusion.read_as(self._dialect)
 
     def _keys_of_parts(self, piece: Piece) -> Keys:
         """Return the keys of a block in parts with its last part, where it is complete."""

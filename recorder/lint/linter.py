@@ -63,6 +63,8 @@ def lint(recording: Recording, profile: Profile | None = None) -> list[Finding]:
         if counts[id] <= PLACES_LIMIT:
             # They quote recorded text, of which half a surrogate pair is not text that can be written.
             places.setdefault(id, []).append(hit._replace(said=storable(hit.said)))
+    if counts[sse.OTHER_API]:
+        rules = {sse.OTHER_API: rules[sse.OTHER_API]}
     return [
         Finding(rule.id, rule.severity, rule.meaning, rule.why, rule.source, counts[rule.id], places[rule.id])
         for rule in rules.values()

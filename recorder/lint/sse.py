@@ -10,13 +10,18 @@ from itertools import pairwise
 from recorder.lint.rule import Faults, Hit, Hits, rules
 from recorder.lint.stream import StreamBlock, StreamView
 from recorder.wire.dialects import by_name
+from recorder.wire.dialects.json_values import object_
 from recorder.wire.framing.sse import BOM, parse
+from recorder.wire.spoken import SpokenDialect
 
 PROXY_SILENCE_NS = 60_000_000_000
 """What common proxies wait for the next byte: nginx `proxy_read_timeout`, AWS ALB idle timeout."""
 
 CODEX_SILENCE_NS = 300_000_000_000
 """What Codex waits for the next event: `DEFAULT_STREAM_IDLE_TIMEOUT_MS`."""
+
+OTHER_API = "ST012"
+"""The rule that makes all others pointless: they are those of the API that the path says."""
 
 _SECOND_NS = 1_000_000_000
 _SHOWN = 60  # bytes of a line
@@ -53,6 +58,7 @@ class SseWalk:
         self._has_carriage_returns = self._has_ended = False
         self._last: StreamBlock | None = None
         self._blocks, self._events = _Moments(), _Moments()
+        self._spoken = SpokenDialect(dialect)
 
     def feed(self, block: StreamBlock) -> Faults:
         is_first, self._last = self._last is None, block
@@ -66,6 +72,8 @@ class SseWalk:
             yield "ST001", Hit(block.pos)
         if block.is_event:
             self._has_ended = self._has_ended or block.type in self._terminal
+            if self._spoken.is_open and not self._stream.is_switched and self._spoken.hear(object_(block.payload)):
+                yield OTHER_API, Hit(block.pos, f"it is {self._spoken.dialect.name}")
             if block.payload is None and not is_done_mark(block) and block.data != b"null" and is_text(block.raw):
                 yield "ST002", Hit(block.pos, "" if block.data else "its data is empty")
         elif block.kind == "frame" and not any(_foreign_lines(block)):
@@ -212,6 +220,12 @@ ST011 error
 A message of the binary event stream has a wrong checksum, or headers that cannot be read.
 botocore raises ChecksumMismatch, which ends the stream; the SDKs for JavaScript and Rust end it too.
 Smithy, Amazon Event Stream Specification; botocore, eventstream.py
+
+ST012 error
+The stream is of another API than its path says.
+The SDK of the path finds none of its events: openai-python yields chunks without `choices`, anthropic an
+ empty message, and no error is raised. It is read as what it is, and not judged any further.
+openai-python 3.52, _streaming.py; anthropic 2.11, lib/streaming/_messages.py
 """,
     SseWalk,
 )

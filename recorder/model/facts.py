@@ -265,6 +265,13 @@ class UnreadText(Fact, frozen=True, gc=False):
     characters: int
 
 
+class ApiSpoken(Fact, frozen=True, gc=False):
+    """The format that the payloads of a stream show from here on, where its path says another one, or none."""
+
+    api: str
+    contradicts_path: bool
+
+
 class RequestParameters(msgspec.Struct, frozen=True):
     """The settings of a request, and its size by parts. `None`: the request has no such member, or there is none.
 

@@ -16,6 +16,7 @@ import msgspec
 
 from recorder.model.events import ENDED_HERE, SWITCHED, WEBSOCKET, Event, Exchange
 from recorder.model.facts import (
+    ApiSpoken,
     CostReported,
     DerivedFrom,
     ErrorReported,
@@ -78,10 +79,8 @@ class Anomalies:
     """The fold; the others report to `note`."""
 
     def __init__(self, exchange: Exchange) -> None:
-        dialect = by_name(exchange.api)
         self._ids = (exchange.session_id, exchange.exchange_id)
-        self._terminal, self._needs_terminal = dialect.terminal, dialect.needs_terminal
-        self._says_its_end = dialect is not by_name("other")
+        self._read_as(exchange.api)
         self._seen: dict[tuple[Anomaly, str], _Seen] = {}
         self.noted = 0  # times that something was reported: as long as it is the same, so are the rows
         self._is_turn = exchange.method == WEBSOCKET
@@ -92,6 +91,11 @@ class Anomalies:
         self.endings: list[str] = []
         self._is_finished = False
         self._is_connection = False  # over WebSocket: what it has belongs to no one response
+
+    def _read_as(self, api: str) -> None:
+        dialect = by_name(api)
+        self._terminal, self._needs_terminal = dialect.terminal, dialect.needs_terminal
+        self._says_its_end = dialect is not by_name("other")
 
     def note(self, kind: Anomaly, detail: str, event: Event, characters: int = 0) -> None:
         """Count an anomaly: its kind, what it is about in a few words, and the event at which it shows.
@@ -115,6 +119,7 @@ class Anomalies:
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
             HeadReceived: self._on_responded,
+            ApiSpoken: self._on_spoken,
             ResponseStarted: self._on_started,
             ResponseFinished: self._on_finished,
             UnknownType: lambda fact, event: self.note("unknown_type", fact.type, event),
@@ -178,6 +183,11 @@ class Anomalies:
             self.note("duplicate_terminal", type, event)
         self.endings.append(type)
 
+    def _on_spoken(self, fact: ApiSpoken, event: Event) -> None:
+        self._read_as(fact.api)
+        if fact.contradicts_path:
+            self.note("other_api", fact.api, event)
+
     def _on_started(self, fact: ResponseStarted, event: Event) -> None:
         if fact.response_id is None:
             return
@@ -235,12 +245,14 @@ class ExchangeFacts:
         self.is_finished = False
         self.failed: ErrorReported | None = None
         self.ended: ExchangeEnded | None = None
+        self.api = exchange.api  # of the stream
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
             RequestFacts: self._on_request,
             RequestPurpose: self._on_placed,
             HeadReceived: self._on_responded,
+            ApiSpoken: self._on_spoken,
             FirstByte: self._on_first_byte,
             DerivedFrom: self._on_derived,
             ResponseStarted: self._on_started,
@@ -263,6 +275,9 @@ class ExchangeFacts:
 
     def _on_derived(self, fact: DerivedFrom, event: Event) -> None:
         self.timing.is_derived = True
+
+    def _on_spoken(self, fact: ApiSpoken, event: Event) -> None:
+        self.api = fact.api
 
     def _on_first_byte(self, fact: FirstByte, event: Event) -> None:
         if self.timing.first_byte_ns is None:

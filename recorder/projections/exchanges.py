@@ -289,7 +289,7 @@ def _is_whole(facts: ExchangeFacts) -> bool:
         return False
     is_document = not ended.frames and ended.status != "incomplete"
     is_over = is_document or (ended.said_end and ended.status == "completed")
-    return is_over or facts.is_finished or by_name(facts.exchange.api) is other.DIALECT
+    return is_over or facts.is_finished or by_name(facts.api) is other.DIALECT
 
 
 def _billed(facts: ExchangeFacts, name: str) -> int | None:

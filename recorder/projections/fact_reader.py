@@ -13,6 +13,7 @@ import msgspec
 
 from recorder.model.events import LEFT_OUT, WEBSOCKET, WHOLE, Event, Exchange, Header
 from recorder.model.facts import (
+    ApiSpoken,
     CostReported,
     DerivedFrom,
     ErrorReported,
@@ -33,15 +34,17 @@ from recorder.model.facts import (
 )
 from recorder.model.prices import usd
 from recorder.wire.conclusion import worse
-from recorder.wire.dialects import by_name
+from recorder.wire.dialects import Dialect, by_name
 from recorder.wire.dialects.decoder import FastPath, common_delta
 from recorder.wire.dialects.dialect import model_asked_for
 from recorder.wire.dialects.errors import refusal
+from recorder.wire.dialects.json_values import request_object
 from recorder.wire.dialects.keys import DONE, Whole
 from recorder.wire.framing import MESSAGES, SSE, Framing, framing_of_head
 from recorder.wire.framing.sse import BOM
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
+from recorder.wire.spoken import SpokenDialect
 
 ERROR_STATUS = 400  # from here on, a body says what went wrong
 
@@ -145,10 +148,9 @@ class FactReader:
         self._dialect = by_name(exchange.api)
         self._method, self._path = exchange.method, exchange.target.partition("?")[0]
         self._head = b""
-        decoder = self._dialect.decoder()
-        self._fast_path, self._tell, self._document = decoder.fast_paths(), decoder.general, decoder.document
-        self._ask, self._send = decoder.request, decoder.sent
-        self.latest_usage = decoder.latest_usage
+        self._spoken = SpokenDialect(self._dialect)
+        self._fast_path: dict[str | None, FastPath] = {}
+        self._read_as(self._dialect)
         self._request = Pieces(DOCUMENT_LIMIT)
         self._body = Pieces(DOCUMENT_LIMIT)
         self._parts = Pieces(PAYLOAD_LIMIT)
@@ -158,6 +160,21 @@ class FactReader:
         self._head_pos = 0  # the place of the response head
         self._expects_answer = asks_for_answer(exchange)
         self._restart()
+
+    def _read_as(self, dialect: Dialect) -> None:
+        """Decode what comes from here on as payloads of a dialect. Who has `fast_paths` has the new ones then."""
+        self._dialect, decoder = dialect, dialect.decoder()
+        self._tell, self._document, self.latest_usage = decoder.general, decoder.document, decoder.latest_usage
+        self._ask, self._send = decoder.request, decoder.sent
+        self._fast_path.clear()
+        self._fast_path.update(decoder.fast_paths())
+
+    def _hear(self, payload: bytes) -> Sequence[Fact]:
+        """Return what a first payload shows of the format of the stream. Messages over WebSocket are of their path."""
+        if self._framing is MESSAGES or not self._spoken.hear(request_object(payload)):
+            return _NOTHING
+        self._read_as(self._spoken.dialect)
+        return (ApiSpoken(self._dialect.name, self._spoken.contradicts_path),)
 
     def _restart(self) -> None:
         """Forget what an earlier exchange with the same response has said."""
@@ -185,7 +202,11 @@ class FactReader:
         """Return the facts of an event that is not a common delta."""
         start, length = event.data_start, event.data_length
         if start is not None and length is not None and event.kind == "frame":
-            facts = self._heard(self._tell(event.type, event.raw[start : start + length]))
+            payload = event.raw[start : start + length]
+            spoken = self._hear(payload) if self._spoken.is_open else _NOTHING
+            facts = self._heard(self._tell(event.type, payload))
+            if spoken:
+                facts = [*spoken, *facts]
         else:
             read = _READERS.get(event.kind)
             facts = self._heard(read(self, event)) if read else _NOTHING

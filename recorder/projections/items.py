@@ -63,7 +63,7 @@ class Items:
 
     def __init__(self, facts: ExchangeFacts) -> None:
         self._ids = facts.ids
-        self._places_calls = by_name(facts.exchange.api).places_calls
+        self._facts = facts
         self._note, self._began = facts.anomalies.note, facts.timing.began
         self._items: dict[Slot, Item] = {}
         self._order: list[Item] = []
@@ -310,7 +310,7 @@ class Items:
 
     def _keyed(self, call: Item) -> str | None:
         """Return what a call is known by, with a number; None if it is its id."""
-        if self._places_calls:
+        if by_name(self._facts.api).places_calls:
             return call_place(call.name, call.text("arguments"))
         return (call.name or "") if call.call_id is None else None
 

@@ -209,6 +209,7 @@ Anomaly = Literal[
     "unknown_type",
     "unread",  # text in a place where none is known
     "malformed",  # no JSON, or not of the shape that its type has
+    "other_api",  # the stream is of another format than its path says, and is read as that
     "unreadable",  # a response without an answer in it: empty, in an unknown coding, not in the file
     "unterminated",  # the stream ended within an event
     "missing_terminal",  # it ended, and nothing in it said so

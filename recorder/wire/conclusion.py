@@ -32,13 +32,17 @@ class Conclusion:
     def __init__(self, dialect: Dialect, *, is_endless: bool = False) -> None:
         """`is_endless`: only its reader ends the stream."""
         self.is_endless = is_endless
-        self._terminal, self._is_last = dialect.terminal, dialect.is_last
-        # Of a stream of no known API, an error need not be the end: others follow it.
-        self._ending = {*dialect.last_types, *(() if dialect is by_name("other") else dialect.terminal)}
+        self.read_as(dialect)
         self._latest = deque[bytes](maxlen=LATEST)
         self._is_concluded = self._is_cut = False
         self._length = 0  # of the body, at least
         self.verdict: Ending | None = None  # what the provider said of its response, in an event that is whole or not
+
+    def read_as(self, dialect: Dialect) -> None:
+        """Take what comes from here on for events of that dialect."""
+        self._terminal, self._is_last = dialect.terminal, dialect.is_last
+        # Of a stream of no known API, an error need not be the end: others follow it.
+        self._ending = {*dialect.last_types, *(() if dialect is by_name("other") else dialect.terminal)}
 
     def head(self, headers: Iterable[Header]) -> None:
         """Read the headers of the response."""

@@ -90,6 +90,7 @@ MUTATIONS = [
     Mutation("HT007", "no body", document(b"", 500)),
     Mutation("ST010", "a mark within", raw(CHAT, 1, b"data:", b"\xef\xbb\xbfdata:")),
     Mutation("ST011", "a wrong checksum", in_aws_messages(CHAT).put(1, aws_message({}, b"{}")[:-1] + b"!")),
+    Mutation("ST012", "chunks of Chat Completions", GOOD._replace(events=CHAT.events)),
     Mutation("HT008", "no event", GOOD._replace(events=())),
     Mutation("HT008", "an empty object", GEMINI._replace(body=b"{}").headed("content-type", "application/json")),
     Mutation(

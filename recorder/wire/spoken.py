@@ -1,0 +1,43 @@
+"""The format that a stream has, by its first payloads: a gateway may answer in another one than its path says.
+
+Who cuts a stream into events and who reads them ask here, so that both come to the same answer. Pure.
+"""
+
+from __future__ import annotations
+
+from recorder.wire.dialects import DIALECTS, Dialect, by_name
+from recorder.wire.dialects.json_values import Object
+
+PAYLOADS_LIMIT = 8
+"""Payloads that are looked at. Before the first that shows the format are pings, errors, and events of a gateway."""
+
+
+class SpokenDialect:
+    """The dialect of one stream, told by its payloads in order."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        """`dialect` is that of its path. One that cannot be told by a payload counts as it is; of an unknown path any
+        may be the one that is spoken.
+        """
+        self._own = self.dialect = dialect
+        can_be_told = dialect.speaks is not None or dialect is by_name("other")
+        self._left = PAYLOADS_LIMIT if can_be_told else 0
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the next payload is wanted."""
+        return self._left > 0
+
+    @property
+    def contradicts_path(self) -> bool:
+        """Return whether it is another one than the path says: an unknown path says nothing."""
+        return self.dialect is not self._own and self._own is not by_name("other")
+
+    def hear(self, payload: Object) -> bool:
+        """Add the next payload; return whether it shows another dialect than that of the path."""
+        self._left -= 1
+        for dialect in (self._own, *DIALECTS):
+            if dialect.speaks is not None and dialect.speaks(payload):
+                self.dialect, self._left = dialect, 0
+                break
+        return self.dialect is not self._own
