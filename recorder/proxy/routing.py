@@ -163,7 +163,8 @@ class Routes:
             names = ", ".join(f"/{name}" for name in self._bases) + f".{_of_base_url(path)}"
             raise NotFoundError(
                 f"No API has the path {path[:_SHOWN]}, and no upstream has that name: a path is that of an API, as "
-                f"/v1/responses is, after the name of an upstream or without it. There are {names}"
+                "/v1/responses is, after the name of an upstream or without it. `recorder serve --upstream NAME=URL` "
+                f"adds an upstream, of any protocol. There are {names}"
             )
         name = self._guess(target, headers)
         return Upstream(name, self._bases[name]), target
