@@ -27,6 +27,8 @@ Format = Literal[
     "claude-tap",
     "ai-sdk",
     "claude-code",
+    "codex",
+    "gemini-cli",
 ]
 
 HEAD_BYTES = 2**20  # that are looked at: a first event may hold all instructions and tools of an agent
@@ -41,6 +43,8 @@ _OPENINGS: Mapping[Format, re.Pattern[bytes]] = {
         rb'|\s*\{\s*"timestamp"\s*:\s*"[^"]*"\s*,\s*"request_id"\s*:\s*"[^"]*"\s*,\s*"turn"\s*:'
     ),
     "claude-code": re.compile(rb'\s*\{(?=.*?"(?:parentUuid|leafUuid|operation)"\s*:)(?=.*?"sessionId"\s*:)', re.DOTALL),
+    "codex": re.compile(rb'\s*\{[^\n]{0,200}?"type"\s*:\s*"session_meta"'),
+    "gemini-cli": re.compile(rb'\s*\{\s*"sessionId"\s*:\s*"[^"]*"\s*,\s*"projectHash"\s*:'),
     "ai-sdk": re.compile(rb'\s*\{\s*"runs"\s*:\s*\['),
     "cassetter": re.compile(
         rb"\s*version\s*=\s*1\s*\[\[interactions\]\]"
@@ -74,7 +78,7 @@ _UNREAD: Mapping[str, re.Pattern[bytes]] = {
 }
 """Programs whose recordings look like what is read here, and are not."""
 
-TRANSCRIPTS: frozenset[Format] = frozenset({"claude-code"})
+TRANSCRIPTS: frozenset[Format] = frozenset({"claude-code", "codex", "gemini-cli"})
 """What agents write down themselves: all that is read of a directory."""
 
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # that of UTF-32-LE begins like UTF-16's

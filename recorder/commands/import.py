@@ -52,7 +52,7 @@ class Wanted(NamedTuple):
     help="sse: the body of an event stream. payloads: the JSON of one event a line. json: a body that is one document. "
     "jsonl, cassette: what `recorder export` wrote. har: what a browser saved. vcr: YAML or JSON of vcrpy. "
     "cassetter: its YAML or TOML. litellm: payloads of its logs. claude-tap: its trace, lines or a bundle. "
-    "ai-sdk: .devtools/generations.json of Vercel's AI SDK. claude-code: a transcript of the agent. "
+    "ai-sdk: .devtools/generations.json of Vercel's AI SDK. claude-code, codex, gemini-cli: transcripts of the agent. "
     "auto: by the content.",
 )
 @click.option(
@@ -91,7 +91,7 @@ def command(
     \b
     recorder import body.sse
     recorder import run.sse.jsonl --json
-    recorder import ~/.claude/projects
+    recorder import ~/.claude/projects ~/.codex/sessions ~/.gemini/tmp
     recorder import fixtures/*.chunks.txt --dialect openai-responses --session all
     recorder export latest | recorder import - --session copy --db other.db
     """

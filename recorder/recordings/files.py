@@ -28,6 +28,8 @@ from recorder.cassettes.plain import PlainRequest, PlainStream
 from recorder.cassettes.sse_jsonl import SseJsonl, read_session
 from recorder.cassettes.transcripts import Transcript
 from recorder.cassettes.transcripts.claude_code import ClaudeCode
+from recorder.cassettes.transcripts.codex import Codex
+from recorder.cassettes.transcripts.gemini_cli import GeminiCli
 from recorder.cassettes.vcr.reader import Vcr
 from recorder.errors import RecorderError
 from recorder.model.events import MemoryBudget
@@ -79,6 +81,8 @@ _SELF_CONTAINED: Mapping[Format, Callable[[BinaryIO], Cassette]] = {
     "cassetter": Cassetter,
     "litellm": LiteLlm,
     "claude-code": ClaudeCode,
+    "codex": Codex,
+    "gemini-cli": GeminiCli,
 }
 
 

@@ -82,3 +82,81 @@ def written(path: Path, lines: Iterable[dict[str, Any]], *, is_resting: bool = T
     if is_resting:
         os.utime(path, (LONG_AGO_S, LONG_AGO_S))
     return path
+
+
+# -- Codex and Gemini CLI
+
+THREAD = "01a21fcf-27ba-7973-b6f4-dac331577508"
+SUB_THREAD = "01a21fcf-289a-79c3-bb99-c428e0321a9f"
+
+
+class CodexLines:
+    """The lines of one thread of Codex; `is_new` ones say the ids of responses."""
+
+    def __init__(self, thread: str = THREAD, parent: str | None = None, *, is_new: bool = True) -> None:
+        self._is_new, self._used = is_new, 0
+        self.lines: list[dict[str, Any]] = []
+        meta = {"id": thread, "originator": "codex_exec", "cli_version": "0.171.0", "model_provider": "openai"}
+        if parent is not None:
+            meta |= {"session_id": parent, "parent_thread_id": parent}
+        self._add("session_meta", **meta)
+        self._add("turn_context", turn_id="turn-1", model="gpt-5", effort="high")
+
+    def item(self, type: str, **item: Any) -> None:
+        self._add("response_item", type=type, **item)
+
+    def said(self, text: str) -> None:
+        self.item("message", role="user", content=[{"type": "input_text", "text": text}])
+
+    def answered(self, text: str) -> None:
+        self.item("message", role="assistant", content=[{"type": "output_text", "text": text}])
+
+    def event(self, type: str, **event: Any) -> None:
+        self._add("event_msg", type=type, **event)
+
+    def used(self, tokens: int) -> None:
+        """Add the reports of usage, the last one twice, as when limits have changed."""
+        self._used += tokens
+        usage = {"input_tokens": tokens, "cached_input_tokens": 5, "output_tokens": 7, "reasoning_output_tokens": 3}
+        if self._is_new:
+            self._add("token_usage_record", response_id=f"resp_{self._used}", usage=usage)
+        info = {"total_token_usage": {**usage, "input_tokens": self._used}, "last_token_usage": usage}
+        self.event("token_count", info=info)
+        self.event("token_count", info=info)
+
+    def _add(self, kind: str, **payload: Any) -> None:
+        time = f"2026-11-28T01:39:{len(self.lines):02}.000Z"
+        self.lines.append({"timestamp": time, "type": kind, "payload": payload})
+
+
+def counted_by_codex(*, is_new: bool = True) -> CodexLines:
+    """Return a thread that asks, calls a tool, and answers."""
+    lines = CodexLines(is_new=is_new)
+    lines.said("Count the bottles.")
+    lines.item("function_call", call_id="call_1", name="shell", arguments='{"command":"echo 42"}')
+    lines.item("function_call_output", call_id="call_1", output="42")
+    lines.used(100)
+    lines.item("reasoning", id="rs_1", summary=[{"type": "summary_text", "text": "That was easy."}])
+    lines.answered("There are 42 bottles.")
+    lines.used(200)
+    return lines
+
+
+def counted_by_gemini(*, has_results: bool = True) -> list[dict[str, Any]]:
+    """Return a chat of Gemini CLI; without results as an older version, which has them only with the calls."""
+    tokens = {"input": 11540, "output": 18, "cached": 20, "thoughts": 64, "tool": 0, "total": 11622}
+    call = {"id": "shell__1", "name": "shell", "args": {"command": "echo 42"}}
+    result = {"functionResponse": {"id": "shell__1", "name": "shell", "response": {"output": "42"}}}
+    model = {"type": "gemini", "tokens": tokens, "model": "gemini-3.8-flash"}
+    first = {"id": "m2", "timestamp": "2026-11-28T01:40:01.000Z", **model, "content": "", "thoughts": []}
+    thoughts = [{"subject": "Bottles", "description": "They were counted."}]
+    lines: list[dict[str, Any]] = [
+        {"sessionId": "a9d00340", "projectHash": "9f9d", "startTime": "2026-11-28T01:40:00.000Z", "kind": "main"},
+        {"id": "m1", "timestamp": "2026-11-28T01:40:00.000Z", "type": "user", "content": [{"text": "Count."}]},
+        first,
+        {**first, "toolCalls": [{**call, "result": [result], "status": "success"}]},
+        {"id": "m3", "timestamp": "2026-11-28T01:40:02.000Z", "type": "user", "content": [result]},
+        {"id": "m4", "timestamp": "2026-11-28T01:40:03.000Z", **model, "content": "42.", "thoughts": thoughts},
+        {"$set": {"messages": [{"id": "m4", "timestamp": "2026-11-28T01:41:00.000Z", "type": "gemini"}]}},
+    ]
+    return lines if has_results else [line for line in lines if line.get("id") != "m3"]

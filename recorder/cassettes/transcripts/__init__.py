@@ -54,10 +54,12 @@ class DerivedResponse(NamedTuple):
     first_ns: int  # of its own first line
     began_ns: int
     ended_ns: int
+    target: str  # of the API whose document the response is
     request: Object
     response: Object
     headers: Mapping[str, str]  # those that the agent sends, as far as the transcript knows their values
-    response_headers: Mapping[str, str]
+    response_headers: Mapping[str, str] = {}
+    upstream: str | None = None  # where it is not the usual one of the API
     is_settled: bool = True  # whether nothing will be added to it
 
 
@@ -65,7 +67,6 @@ class Transcript(ImportedFile):
     """A transcript of an agent, checked. `name` is the agent's own id of the session."""
 
     agent: ClassVar[str]
-    target: ClassVar[str]  # of the API whose documents the responses are
 
     def __init__(self, file: BinaryIO) -> None:
         """Raises `RecorderError` if the file cannot be read at all; lines that cannot be read are in `skipped`."""
@@ -91,7 +92,7 @@ class Transcript(ImportedFile):
         ended_ns = max(0, derived.ended_ns - derived.began_ns)
         return ImportedCall(
             method="POST",
-            target=self.target,
+            target=derived.target,
             headers=header_list({"content-type": JSON, **derived.headers}),
             body=json_bytes(derived.request),
             response=ResponseHead(200, "OK", header_list({"content-type": JSON, **derived.response_headers})),
@@ -100,6 +101,7 @@ class Transcript(ImportedFile):
             head_ns=ended_ns,
             end_ns=ended_ns,
             id=uuid7(derived.first_ns, _entropy(self.agent, derived.key)),
+            upstream=derived.upstream,
             derived=f"a transcript of {self.agent}",
         )
 

@@ -51,6 +51,7 @@ class _Answer(msgspec.Struct):
             first_ns=self.first_ns,
             began_ns=self.began_ns,
             ended_ns=self.ended_ns,
+            target="/v1/messages",
             request=self.request,
             response=self.message,
             headers=self.headers,
@@ -71,7 +72,6 @@ class ClaudeCode(Transcript):
     """A transcript of Claude Code."""
 
     agent = "Claude Code"
-    target = "/v1/messages"
 
     def _derived(self, file: BinaryIO) -> Iterable[DerivedResponse]:
         reading = _Reading()

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from tests.support.server import run
-from tests.support.transcripts import SESSION, ClaudeLines, called, counting, told, written
+from tests.support.transcripts import (
+    SESSION,
+    ClaudeLines,
+    called,
+    counted_by_codex,
+    counted_by_gemini,
+    counting,
+    told,
+    written,
+)
 
 
 @pytest.fixture
@@ -53,6 +62,16 @@ def test_a_call_has_its_result_and_how_long_that_took(db: Path, history: Path) -
     run(db, "import", history)
     [call] = asked(db, "SELECT name, arguments, output, latency_ns FROM tool_calls")
     assert call == {"name": "Bash", "arguments": '{"command":"echo 42"}', "output": "42", "latency_ns": 1_000_000_000}
+
+
+@pytest.mark.parametrize("lines", [counted_by_codex().lines, counted_by_gemini()], ids=["codex", "gemini-cli"])
+def test_calls_of_other_agents_have_their_results_too(db: Path, tmp_path: Path, lines: list[dict[str, Any]]) -> None:
+    written(tmp_path / "home" / "chats" / "run.jsonl", lines)
+    run(db, "import", tmp_path / "home")
+    [call] = asked(db, "SELECT arguments_json, output FROM tool_calls")
+    assert json.loads(call["arguments_json"]) == {"command": "echo 42"}
+    assert "42" in call["output"]
+    assert asked(db, "SELECT * FROM anomalies") == []
 
 
 def test_times_of_bytes_are_unknown(db: Path, history: Path) -> None:

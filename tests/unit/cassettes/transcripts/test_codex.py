@@ -1,0 +1,76 @@
+"""`recorder.cassettes.transcripts.codex`: what Codex wrote down, as exchanges."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from recorder.cassettes.content import formats
+from recorder.cassettes.transcripts.codex import Codex
+from recorder.model.events import Recording
+from tests.support.transcripts import SUB_THREAD, THREAD, CodexLines, counted_by_codex
+from tests.unit.cassettes.test_cassettes import imported, recordings
+
+
+def transcript(lines: CodexLines) -> Codex:
+    return Codex(io.BytesIO(b"".join(b"%b\n" % json.dumps(line).encode() for line in lines.lines)))
+
+
+def read(lines: CodexLines) -> list[Recording]:
+    return recordings(imported(transcript(lines)))
+
+
+def request(each: Recording) -> Any:
+    return json.loads(each.request_body)
+
+
+def answer(each: Recording) -> Any:
+    return json.loads(each.body)
+
+
+def test_a_rollout_is_known_by_its_first_line() -> None:
+    assert formats(json.dumps(counted_by_codex().lines[0]).encode()) == ("codex",)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_report_of_usage_ends_a_response_and_counts_once(is_new: bool) -> None:
+    found = [answer(each) for each in read(counted_by_codex(is_new=is_new))]
+    assert [[item["type"] for item in each["output"]] for each in found] == [
+        ["function_call"],
+        ["reasoning", "message"],
+    ]
+    assert [each["usage"]["input_tokens"] for each in found] == [100, 200]
+
+
+def test_a_result_that_came_before_the_end_is_of_the_next_request() -> None:
+    _, last = map(request, read(counted_by_codex()))
+    assert [item["type"] for item in last["input"]] == ["function_call_output"]
+    assert (last["previous_response_id"], last["reasoning"]) == ("resp_100", {"effort": "high"})
+
+
+def test_a_turn_that_was_broken_off_has_no_usage() -> None:
+    lines = counted_by_codex()
+    lines.said("Again.")
+    lines.answered("There are")
+    lines.event("turn_aborted", reason="interrupted")
+    *_, last = map(answer, read(lines))
+    assert (last["status"], "usage" in last) == ("incomplete", False)
+
+
+def test_a_response_without_usage_may_still_be_written() -> None:
+    lines = counted_by_codex()
+    lines.answered("More")
+    assert transcript(lines).leave_unsettled() == 1
+
+
+def test_a_sub_agent_is_of_the_session_that_began_it() -> None:
+    lines = CodexLines(SUB_THREAD, THREAD)
+    lines.answered("Hello.")
+    lines.used(10)
+    [each] = read(lines)
+    headers = dict(each.request.headers)
+    assert transcript(lines).name == headers["session-id"] == headers["x-codex-parent-thread-id"] == THREAD
+    assert headers["thread-id"] == SUB_THREAD
