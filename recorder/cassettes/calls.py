@@ -54,7 +54,7 @@ from recorder.wire.framing.sse import BOM
 from recorder.wire.framing.websocket import MESSAGE_LIMIT, Opcode, encode_frame
 from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
 from recorder.wire.turns import PROTOCOL
-from recorder.wire.upstreams import KNOWN, join
+from recorder.wire.upstreams import url_at
 
 FILE_LIMIT = 256 * 2**20  # bytes: hours of a browser, with images, or about 20,000 calls as LiteLLM logs them
 VALUES_LIMIT = 10**7  # in one JSON document: of 64 bytes each, where three bytes of a file can be a value
@@ -115,16 +115,17 @@ def from_base64(written: str) -> bytes:
 
 
 def url(request: RequestRecord, *, was_imported: bool = False) -> str:
-    """Return the URL that a client uses without a recorder: the host that it named; of this machine only if that is no
-    recorder."""
+    """Return the URL that a client uses without a recorder: that of the upstream, if it is a server of one's own; else
+    the host that the client named; of this machine only if that is not a recorder."""
+    asked = url_at(request.base_url, request.upstream, request.target)
+    if request.base_url and asked is not None:
+        return asked
     host = header(request.headers, "host")
     is_here = _LOOPBACK.fullmatch(host) is not None
     if host and (was_imported or not is_here):
         return f"{'http' if is_here else 'https'}://{host}{request.target}"
-    if request.upstream in KNOWN:
-        named = f"/{request.upstream}/"
-        rest = request.target[len(named) - 1 :] if request.target.startswith(named) else request.target
-        return join(KNOWN[request.upstream], rest)
+    if asked is not None:
+        return asked
     return f"http://{host}{request.target}" if host else f"https://{request.upstream}.invalid{request.target}"
 
 

@@ -126,6 +126,7 @@ class Capture:
             redactions=dict(redactions) if redactions else msgspec.UNSET,
             websocket=websocket,
             derived=head.derived,
+            base_url=head.base_url,
         )
         parts = (body[i : i + FRAME_LIMIT] for i in range(0, len(body), FRAME_LIMIT))
         return self.request_again([_encode(record), *parts], complete=complete)

@@ -197,6 +197,7 @@ class RequestHead(msgspec.Struct, frozen=True):
     labels: str | msgspec.UnsetType = msgspec.UNSET  # of the session, a JSON object, if this request begins it
     session_fields: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET  # of the body, where the user's names stand
     derived: str | msgspec.UnsetType = msgspec.UNSET  # as in `RequestRecord`
+    base_url: str | msgspec.UnsetType = msgspec.UNSET  # of the upstream, if it is not the public one of that name
 
 
 class RequestEnd(msgspec.Struct, frozen=True):
@@ -248,6 +249,7 @@ class RequestRecord(msgspec.Struct, frozen=True):
     redactions: dict[str, int] | msgspec.UnsetType = msgspec.UNSET  # of the body: how many secrets of which kind
     websocket: WebSocketTurn | msgspec.UnsetType = msgspec.UNSET  # if it was a message: the body is its payload
     derived: str | msgspec.UnsetType = msgspec.UNSET  # what the exchange was derived from, if no byte of it was seen
+    base_url: str | msgspec.UnsetType = msgspec.UNSET  # of the upstream, if it is not the public one of that name
 
 
 class GapRecord(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ from recorder.model.ids import uuid7
 from recorder.proxy.http.messages import BodyStream, Flow, Request, Response, Sink, Transport, Upload, WholeUpload
 from recorder.proxy.routing import Origin
 from recorder.wire.redaction.headers import redact_headers, redact_record, redact_target
+from recorder.wire.upstreams import KNOWN
 
 log = logging.getLogger(__name__)
 
@@ -278,6 +279,7 @@ class RecordingTransport:
             session_source=origin.session_source,
             labels=self._labels,
             session_fields=origin.session_fields or msgspec.UNSET,
+            base_url=msgspec.UNSET if origin.base in (None, KNOWN.get(origin.upstream)) else origin.base,
         )
 
 

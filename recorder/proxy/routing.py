@@ -70,12 +70,13 @@ class Origin(msgspec.Struct, frozen=True):
     session: str | None = None
     session_source: str | None = None
     session_fields: tuple[str, ...] = ()
+    base: str | None = None  # of the upstream
 
 
 class Route(Origin, frozen=True, kw_only=True):
     """A request and its destination. `url` and `target` may hold a key: they are not for logs."""
 
-    base: str  # of the upstream
+    base: str
     url: str
 
     @property

@@ -24,7 +24,7 @@ from recorder.wire.dialects import by_name
 from recorder.wire.providers import BY_NAME
 from recorder.wire.redaction.headers import COUNTED, REDACTED
 from recorder.wire.turns import as_http, is_connection, is_turn
-from recorder.wire.upstreams import KNOWN, join
+from recorder.wire.upstreams import below, url_at
 
 RECORDER_URL = "http://127.0.0.1:8787"
 """Where `recorder serve` listens by default: the address for an upstream that only it knows."""
@@ -146,12 +146,10 @@ def _curl(recorded: Recording, name: str) -> Copy:
 def _url(recorded: Recording, notes: list[str]) -> str:
     """Return the URL as a word of the shell, with variables in the place of keys."""
     head = recorded.request
-    rest = path_below(head.target, head.upstream)
-    if head.upstream in KNOWN:
-        url = join(KNOWN[head.upstream], rest)
-    else:
-        url = f"{RECORDER_URL}/{head.upstream}{rest}"
-        notes.append(f"The address of {head.upstream} is not recorded: `recorder serve --upstream` has it.")
+    url = url_at(head.base_url, head.upstream, head.target)
+    if url is None:
+        url = f"{RECORDER_URL}/{head.upstream}{below(head.target, head.upstream)}"
+        notes.append(f"No address of {head.upstream} is recorded that curl can ask: `recorder serve` asks it.")
     path, question_mark, query = url.partition("?")
     word, literal = "", path + question_mark  # what is quoted, and what follows it
     for number, parameter in enumerate(query.split("&") if query else []):
@@ -165,12 +163,6 @@ def _url(recorded: Recording, notes: list[str]) -> str:
         if value.startswith(REDACTED):
             notes.append(f"The parameter {field} is redacted.")
     return word + shell_quoted(literal) if literal else word
-
-
-def path_below(target: str, upstream: str) -> str:
-    """Return path and query below the address of an upstream; clients may put its name before them."""
-    rest = target.removeprefix(f"/{upstream}")
-    return rest if rest != target and rest.startswith("/") else target
 
 
 def key_variable(recorded: Recording) -> str:
@@ -273,7 +265,7 @@ def _pytest(recorded: Recording, name: str, cassette: str) -> Copy:
         return Copy(None, "Bytes of it were not kept, so it cannot answer a test.")
     sent = as_http(recorded)
     head = sent.request
-    base, rest = _base(head.upstream, path_below(head.target, head.upstream))
+    base, rest = _base(head.upstream, below(head.target, head.upstream))
     literal, argument = _sent_body(sent)
     type = next((value for name, value in head.headers if name.lower() == "content-type"), None)
     is_implied = type is None or (argument == "json=BODY" and type == "application/json")

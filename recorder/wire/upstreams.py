@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from itertools import chain
 from urllib.parse import urlsplit
 
+import msgspec
+
 from recorder.wire.providers import PROVIDERS
 
 KNOWN: Mapping[str, str] = {provider.name: provider.base_url for provider in PROVIDERS if provider.base_url}
@@ -41,6 +43,24 @@ def is_public(name: str, base: str) -> bool:
     """Return whether an upstream of this name is at its public server."""
     public = KNOWN.get(name)
     return public is not None and urlsplit(base)[:2] == urlsplit(public)[:2]
+
+
+def url_at(base: str | msgspec.UnsetType, upstream: str, target: str) -> str | None:
+    """Return the URL that a recorded request was sent to; None if the address of its upstream is not known.
+
+    `base` is the recorded one, which is left out where it is the public one. Clients may put the name of the upstream
+    before the path.
+    """
+    address = base or KNOWN.get(upstream)
+    if address is None or address.startswith("http+unix:"):
+        return None
+    return join(address, below(target, upstream))
+
+
+def below(target: str, upstream: str) -> str:
+    """Return path and query below the address of an upstream; clients may put its name before them."""
+    rest = target.removeprefix(f"/{upstream}")
+    return rest if rest != target and rest.startswith("/") else target
 
 
 def join(base: str, rest: str) -> str:

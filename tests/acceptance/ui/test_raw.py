@@ -75,17 +75,15 @@ async def test_each_generated_test_passes_with_the_exported_cassette(demo_record
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="There is no curl.")
 async def test_each_curl_line_is_answered_as_the_request_that_was_recorded(demo_db: Path) -> None:
-    bases = {"api.openai.com": "openai", "api.anthropic.com": "anthropic"}
-    bases["generativelanguage.googleapis.com"] = "gemini"
     env = environment(demo_db.parent)
     with mocking(demo_db, "latest") as mock:
         for found in await every_exchange(demo_db, "latest"):
             line = found["copies"]["curl"]["text"]
             if line is None:
                 continue
-            for host, name in bases.items():
-                line = line.replace(f"https://{host}/", f"{mock.base}/{name}/")
+            asked = found["request"]
+            line = line.replace(asked["base_url"], f"{mock.base}/{asked['upstream']}", 1)
             command = ["bash", "-c", f"{line} -sS --noproxy '*'"]
-            asked = await asyncio.to_thread(subprocess.run, command, capture_output=True, env=env)
-            assert (asked.returncode, asked.stderr) == (0, b"")
-            assert asked.stdout == await body(database_url(demo_db), "latest", found["number"])
+            answered = await asyncio.to_thread(subprocess.run, command, capture_output=True, env=env)
+            assert (answered.returncode, answered.stderr) == (0, b"")
+            assert answered.stdout == await body(database_url(demo_db), "latest", found["number"])

@@ -17,6 +17,7 @@ from recorder.journal.writer import Journal
 from recorder.proxy import recording
 from recorder.proxy.http.messages import IteratedBody, Request, Response, Sink
 from recorder.proxy.recording import RecordingTransport
+from recorder.proxy.routing import Routes, Upstream
 from tests.support.proxy import Tape, request_for
 
 CHUNKS = [b"one", b"two", b"three"]
@@ -133,6 +134,18 @@ async def test_an_exchange_is_kept_whole_and_in_order(journal: Journal) -> None:
     assert (head["exchange_id"], head["session_id"], head["started_ns"]) == ("exchange", "session", 77)
     assert "canary" not in str(head)
     assert echo.stream.closed
+
+
+@pytest.mark.parametrize(
+    ("base", "recorded"),
+    [("https://api.openai.com", None), ("http://gateway.test/openai", "http://gateway.test/openai")],
+)
+async def test_the_address_of_an_upstream_is_recorded_unless_it_is_the_public_one(
+    journal: Journal, base: str, recorded: str | None
+) -> None:
+    routes = Routes([Upstream("openai", base)])
+    await pass_through(RecordingTransport(Echo(*CHUNKS), journal), recorder=routes.route("/v1/responses", []))
+    assert tape_of(journal).json[Mark.REQUEST].get("base_url") == recorded
 
 
 class Hasty(Echo):
