@@ -373,6 +373,14 @@ MUTANTS: list[Mutant] = [
         "tests/unit/journal/test_held_files.py::test_what_is_deleted_in_the_last_second_is_put_back_at_the_end",
         is_quick=True,
     ),
+    Mutant(
+        "B15: a line is passed on before it is in the journal",
+        "recorder/commands/serving/tapping.py",
+        "                self._record(data)\n                _write_all(self._sink, data)\n",
+        "                _write_all(self._sink, data)\n                self._record(data)\n",
+        "tests/unit/commands/test_tapping.py::test_each_read_is_recorded_before_it_is_passed_on",
+        is_quick=True,
+    ),
     # -- C. Event store and projections
     Mutant(
         "C1: other content takes a position",

@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.message_capture import MessageCapture, OpenTurn
+from recorder.ingest.message_capture import CODING, MessageCapture, OpenTurn
 from recorder.ingest.pending import (
     NOBODY,
     UNREAD,
@@ -35,6 +35,7 @@ from recorder.ingest.websocket_capture import WebSocketCapture, dialect_of, turn
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.chain import row_root
 from recorder.model.events import (
+    STDIO,
     SWITCHED,
     Event,
     Exchange,
@@ -371,12 +372,13 @@ class Assembler:
 
     def _switched(self, exchange: OpenExchange, capture: Capture) -> WebSocketCapture:
         """Return what takes the place of the capture of a connection that is switched to WebSocket."""
-        head = exchange.head
-        dialect, earlier = by_path(head.method, head.target.partition("?")[0]), self._find_request(head.exchange_id)
-        connection = MessageCapture.switched(capture, dialect, earlier.sent if earlier else ())
-        return WebSocketCapture(
-            connection, dialect, head.headers, self._redactor, partial(self._begin_turn, exchange), capture
-        )
+        head, earlier = exchange.head, self._find_request(exchange.head.exchange_id)
+        is_stdio = head.method == STDIO
+        dialect = capture.dialect if is_stdio else by_path(head.method, head.target.partition("?")[0])
+        coding = None if is_stdio else CODING
+        connection = MessageCapture.switched(capture, dialect, earlier.sent if earlier else (), coding=coding)
+        begin = partial(self._begin_turn, exchange)
+        return WebSocketCapture(connection, dialect, head.headers, self._redactor, begin, capture, is_stdio=is_stdio)
 
     def _begin_turn(
         self, exchange: OpenExchange, t_ns: int, number: int, payload: bytes, complete: bool, stream_id: str | None

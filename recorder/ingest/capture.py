@@ -89,6 +89,10 @@ class Capture:
         self._wire_bytes = self._body_bytes = self._frames = self._gap_chunks = self._gap_bytes = 0
 
     @property
+    def dialect(self) -> Dialect:
+        return self._dialect
+
+    @property
     def exchange_id(self) -> str:
         return self._ids[1]
 

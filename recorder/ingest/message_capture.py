@@ -74,13 +74,15 @@ class MessageCapture(Capture):
         self._client_reads = array("q")
 
     @classmethod
-    def switched(cls, connection: Capture, dialect: Dialect, sent_before: Iterable[bytes]) -> MessageCapture:
+    def switched(
+        cls, connection: Capture, dialect: Dialect, sent_before: Iterable[bytes], *, coding: str | None = CODING
+    ) -> MessageCapture:
         """Return the capture that takes the place of one whose request is over, with messages of that dialect."""
         ids, started_ns = connection._ids, connection._started_ns
         capture = cls(*ids, connection._dialect, started_ns, message_dialect=dialect, sent_before=sent_before)
         capture._pos, capture._hash = connection._pos, connection._hash
         capture._request_complete = connection._request_complete
-        capture._decoder = Decoder(CODING)
+        capture._decoder = Decoder(coding)
         capture._is_turn = False
         return capture
 

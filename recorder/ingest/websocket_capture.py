@@ -43,6 +43,7 @@ from recorder.model.events import (
 )
 from recorder.model.ids import turn_id, uuid7
 from recorder.wire.dialects import Dialect, MessageIds, by_name, by_request
+from recorder.wire.framing.lines import LineParser
 from recorder.wire.framing.websocket import (
     CONTROL_LIMIT,
     Damage,
@@ -97,16 +98,19 @@ class WebSocketCapture:
         redactor: Redactor,
         begin: BeginTurn,
         handshake: Capture,
+        *,
+        is_stdio: bool = False,
     ) -> None:
         """`dialect` is that of the path, `request` the headers of the handshake, which may be no offer of WebSocket,
-        and `handshake` the capture that was used so far.
+        and `handshake` the capture that was used so far. `is_stdio`: messages are lines.
         """
+        self._is_stdio = is_stdio
         self._handshake = handshake
         self._connection, self._redactor, self._begin = connection, redactor, begin
         self._format = dialect.websocket
         self._terminal = dialect.terminal
         self._request = {name.lower(): value for name, value in request}
-        self._parsers: dict[Side, MessageParser | UnreadableDirection] = {}
+        self._parsers: dict[Side, MessageParser | LineParser | UnreadableDirection] = {}
         self._head: ResponseHead | None = None
         self._open = OpenTurns()
         self._turns = 0
@@ -129,6 +133,9 @@ class WebSocketCapture:
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
         """Return the event of the response 101. It decides how the messages are compressed."""
         self._head = head
+        if self._is_stdio:
+            self._parsers = {"client": LineParser(), "server": LineParser()}
+            return self._connection.response(t_ns, head)
         compression: tuple[Deflate | None, Deflate | None] | str = self._refusal(head) or negotiated(head.headers)
         if isinstance(compression, str):
             refusal = compression
@@ -284,6 +291,8 @@ class WebSocketCapture:
             if isinstance(part, Damage):
                 self._unfinished = self._unfinished or part.reason
                 self._take_damage(side, t_ns, part, events)
+            else:
+                self._take(side, t_ns, [part], events)
 
     # -- turns
 

@@ -128,6 +128,10 @@ WEBSOCKET = "WEBSOCKET"
 it. The connection is an exchange of its own, whose method is GET.
 """
 
+STDIO = "STDIO"
+"""The method of a run of a program whose standard streams were recorded: the lines of both sides are messages of one
+connection, and its request is the command."""
+
 UNDECODED: Literal["undecoded"] = "undecoded"
 """The type of a `sent` that is not a message, of which no part is JSON: bytes of the client that cannot be read."""
 

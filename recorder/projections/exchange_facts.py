@@ -80,6 +80,7 @@ class Anomalies:
 
     def __init__(self, exchange: Exchange) -> None:
         self._ids = (exchange.session_id, exchange.exchange_id)
+        self._asked = exchange.method, exchange.target
         self._read_as(exchange.api)
         self._seen: dict[tuple[Anomaly, str], _Seen] = {}
         self.noted = 0  # times that something was reported: as long as it is the same, so are the rows
@@ -95,7 +96,7 @@ class Anomalies:
     def _read_as(self, api: str) -> None:
         dialect = by_name(api)
         self._terminal, self._needs_terminal = dialect.terminal, dialect.needs_terminal
-        self._says_its_end = dialect is not by_name("other")
+        self._says_its_end = dialect is not by_name("other") and not dialect.is_endless(*self._asked)
 
     def note(self, kind: Anomaly, detail: str, event: Event, characters: int = 0) -> None:
         """Count an anomaly: its kind, what it is about in a few words, and the event at which it shows.
@@ -207,7 +208,7 @@ class Anomalies:
         """Report a missing end; what a client or this recorder broke off need not have one."""
         is_ours = fact.outcome in ENDED_HERE
         is_finished = self._is_finished and not self._needs_terminal and fact.outcome == "eof"
-        is_ended = not self._says_its_end or bool(self.endings) or is_finished
+        is_ended = not self._says_its_end or self._is_connection or bool(self.endings) or is_finished
         if fact.frames and not is_ended and not is_ours:
             self.note("missing_terminal", "", event)
 

@@ -11,7 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from recorder.model.events import LEFT_OUT, WEBSOCKET, WHOLE, Event, Exchange, Header
+from recorder.model.events import LEFT_OUT, STDIO, WEBSOCKET, WHOLE, Event, Exchange, Header
 from recorder.model.facts import (
     ApiSpoken,
     CostReported,
@@ -154,6 +154,7 @@ class FactReader:
         self._request = Pieces(DOCUMENT_LIMIT)
         self._body = Pieces(DOCUMENT_LIMIT)
         self._parts = Pieces(PAYLOAD_LIMIT)
+        self._sent = Pieces(PAYLOAD_LIMIT)  # of the client
         self._is_asking = True  # the request is not over yet
         self._framing: Framing = SSE  # of the response
         self._http_status = 0
@@ -302,7 +303,7 @@ class FactReader:
 
     def _block(self, event: Event, block: bytes) -> Sequence[Fact]:
         """Read a block that has more than one line of data, or none by the standard; or a message that is not JSON."""
-        if self._framing is MESSAGES and self._dialect.websocket is None:
+        if self._framing is MESSAGES and self._dialect.websocket is None and self._method != STDIO:
             return _NOTHING
         data = self._framing.fields(block).data
         if data is None and self._framing is SSE:
@@ -326,6 +327,14 @@ class FactReader:
             return self._tell(event.type, bare)
         failures = [fact for fact in self._dialect.decoder().event(event.type, bare) if isinstance(fact, ErrorReported)]
         return failures or (MalformedPayload("JSON without `data:`, which clients pass over"),)
+
+    def _on_sent(self, event: Event) -> Sequence[Fact]:
+        """Read a message of the client, which may come in parts."""
+        self._sent.add(event.raw)
+        if not MESSAGES.ends(event.raw):
+            return _NOTHING
+        size_bytes, message = self._sent.size_bytes, self._sent.take()
+        return (OversizedPayload(size_bytes),) if message is None else self._send(event.type, message)
 
     def _on_body(self, event: Event) -> Sequence[Fact]:
         if self._framing is not MESSAGES and event.type != LEFT_OUT:  # over WebSocket, bytes that could not be framed
@@ -407,6 +416,7 @@ _READERS: Mapping[str, Callable[[FactReader, Event], Sequence[Fact]]] = {
     "frame": lambda reader, event: reader._block(event, reader._raw(event)),
     "part": FactReader._on_part,
     "tail": FactReader._on_tail,
+    "sent": FactReader._on_sent,
     "body": FactReader._on_body,
     "reads": FactReader._on_reads,
     "gap": FactReader._on_gap,

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.events import WEBSOCKET, WHOLE, Event, Header, Piece, Recording, ResponseHead
+from recorder.model.events import STDIO, WEBSOCKET, WHOLE, Event, Header, Piece, Recording, ResponseHead
 from recorder.wire.dialects import DIALECTS, MessageIds, WebSocketFormat, by_path
 from recorder.wire.dialects.json_values import Object, as_json, object_, request_object, text, whole, without
 from recorder.wire.dialects.keys import DONE
@@ -41,8 +41,12 @@ def is_turn(recorded: Recording) -> bool:
 
 
 def is_connection(recorded: Recording) -> bool:
-    """Return whether an exchange is a handshake of WebSocket, accepted or not, with what followed it."""
+    """Return whether an exchange is a handshake of WebSocket, accepted or not, with what followed it; or a run of a
+    program with its lines.
+    """
     asked = recorded.request
+    if asked.method == STDIO:
+        return True
     offers = [value for name, value in asked.headers if name.lower() == "upgrade"]
     return asked.method == "GET" and any(value.strip().lower() == PROTOCOL for value in offers)
 

@@ -47,17 +47,37 @@ async def run(command: Sequence[str], environment: Mapping[str, str], *, descrip
     if process is None:
         return NOT_EXECUTABLE
     lower_limit(process.pid, descriptors)
+    for number in _handled():
+        asyncio.get_running_loop().add_signal_handler(number, _pass_on, process, number)
+    return _as_shell(await asyncio.to_thread(process.wait))
 
-    def pass_on(number: int) -> None:
-        if number in _OF_TERMINAL and _in_foreground():
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(number)
 
-    for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            asyncio.get_running_loop().add_signal_handler(number, pass_on, number)
-    code = await asyncio.to_thread(process.wait)
+def piped(command: Sequence[str]) -> subprocess.Popen[bytes] | None:
+    """Start a command between two pipes, to which signals go from here on; None if it cannot be executed."""
+    process = _started(command, os.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    if process is not None:
+        for number in _handled():
+            signal.signal(number, lambda received, frame: _pass_on(process, received))
+    return process
+
+
+def wait_for(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a command; return its exit code, as a shell gives it."""
+    return _as_shell(process.wait())
+
+
+def _handled() -> list[signal.Signals]:
+    return [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def _pass_on(process: subprocess.Popen[bytes], number: int) -> None:
+    if number in _OF_TERMINAL and _in_foreground():
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(number)
+
+
+def _as_shell(code: int) -> int:
     return code if code >= 0 else KILLED - code
 
 
@@ -105,7 +125,7 @@ async def apart(
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    return code if code is None or code >= 0 else KILLED - code
+    return code if code is None else _as_shell(code)
 
 
 def _started(command: Sequence[str], environment: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes] | None:

@@ -24,6 +24,9 @@ _HEADERS = ("mcp-session-id", "mcp-protocol-version")
 _ACCEPTED = ("application/json", "text/event-stream")
 """A client of streamable HTTP accepts both, and says so in each POST."""
 
+JSON_RPC = "application/json-rpc"
+"""The type of the lines of a program that speaks JSON-RPC."""
+
 SERVER_ERROR = -32000
 """The code of JSON-RPC that a server may use for an error of its own."""
 
@@ -40,7 +43,9 @@ def _name(message: _Message) -> Named:
 
 
 def is_asked(headers: Sequence[Header], body: bytes) -> bool:
-    """Return whether a request is one of MCP, whatever its path."""
+    """Return whether a request is one of MCP, whatever its path; or a program speaks JSON-RPC over stdio."""
+    if header(headers, "content-type") == JSON_RPC:
+        return True
     if any(header(headers, name) for name in _HEADERS):
         return True
     accepted = header(headers, "accept")

@@ -1,0 +1,147 @@
+"""`recorder tap`: a client and its program notice nothing, and the log has the lines of both."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.support.logbook import Entry, entries
+from tests.support.mcp_shop import Bought, buy
+from tests.support.server import COMMAND_S, PROGRAM, environment, run, wait_until
+
+SHOP = (sys.executable, "-m", "tests.support.mcp_shop")
+ROOT = Path(__file__).parents[3]
+CALLS = "SELECT name, output, failed FROM tool_calls ORDER BY item"
+
+
+@contextmanager
+def tapped(db: Path, *command: str, **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A running tap, between pipes, which are closed behind it."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    variables = {**environment(db.parent), "RECORDER_DB": str(db)}
+    with subprocess.Popen([*PROGRAM, "tap", "shop", "--", *command], env=variables, **pipes) as process:
+        yield process
+
+
+def recorded(db: Path) -> Entry:
+    """The one exchange of a log, when it has ended."""
+    found: list[Entry] = []
+
+    def has_ended() -> bool:
+        found[:] = entries(db) if run(db, "sessions", "--wait", "0").code == 0 else []
+        return bool(found) and bool(found[0].end)
+
+    wait_until(has_ended)
+    [entry] = found
+    return entry
+
+
+def sent(entry: Entry) -> bytes:
+    return b"".join(event.raw for event in entry.events if event.kind == "sent")
+
+
+async def bought(*command: str, db: Path, **variables: str) -> Bought:
+    variables = {**environment(db.parent), "RECORDER_DB": str(db), **variables}
+    server = StdioServerParameters(command=command[0], args=list(command[1:]), env=variables, cwd=ROOT)
+    async with Client(stdio_client(server), mode="legacy") as client:
+        return await buy(client)
+
+
+def test_an_sdk_gets_what_it_gets_without_it_and_the_log_has_its_tool_calls(tmp_path: Path) -> None:
+    db = tmp_path / "recorder.db"
+    alone = asyncio.run(bought(*SHOP, db=db))
+    assert asyncio.run(bought(*PROGRAM, "tap", "--session", "tour", "shop", "--", *SHOP, db=db)) == alone
+    entry = recorded(db)
+    assert (entry.session, entry.exchange.api, entry.exchange.method) == ("tour", "mcp", "STDIO")
+    assert (entry.end["status"], entry.end["lossless"]) == ("completed", True)
+    rows = json.loads(run(db, "query", CALLS, "--json").out)
+    assert [(row["name"], row["output"], bool(row["failed"])) for row in rows] == alone.calls
+    assert run(db, "query", "SELECT * FROM anomalies", "--json").text.strip() == "[]"
+    assert run(db, "verify").code == 0
+
+
+GIVEN = b'{"a":1}\r\n\n\xff\xfe no text\n' + b"x" * 700_000 + b"\n\x00last without an end"
+
+
+def test_bytes_stderr_and_exit_code_pass_as_they_are(tmp_path: Path) -> None:
+    db = tmp_path / "recorder.db"
+    with tapped(db, "sh", "-c", "echo oops >&2; cat; exit 7") as ran:
+        out, err = ran.communicate(GIVEN, COMMAND_S)
+        assert (out, err, ran.returncode) == (GIVEN, b"oops\n", 7)
+        entry = recorded(db)
+        assert entry.body == GIVEN
+        assert sent(entry).count(b"\n") == GIVEN.count(b"\n")
+        assert entry.exchange.api == "other"
+
+
+def test_kill_9_hurts_neither_side_and_the_log_has_what_they_saw(tmp_path: Path) -> None:
+    db, ended = tmp_path / "recorder.db", tmp_path / "ended"
+    with tapped(db, "sh", "-c", f"cat; echo over > {ended}") as ran:
+        assert ran.stdin is not None
+        assert ran.stdout is not None
+        for number in range(300):
+            ran.stdin.write(b'{"jsonrpc":"2.0","method":"%d"}\n' % number)
+        ran.stdin.flush()
+        seen = [ran.stdout.readline() for _ in range(200)]
+        os.kill(ran.pid, signal.SIGKILL)
+        seen += ran.stdout.readlines()  # to its end
+        wait_until(ended.exists)
+        entry = recorded(db)
+        assert entry.body.startswith(b"".join(seen))
+        assert sent(entry).startswith(b"".join(seen))
+        assert entry.end["outcome"] == "recorder_crash"
+
+
+def test_without_a_disk_it_passes_all_the_same_and_says_so_once(tmp_path: Path) -> None:
+    with tapped(tmp_path / "file" / "recorder.db", "cat") as ran:
+        (tmp_path / "file").write_text("no folder")
+        out, err = ran.communicate(GIVEN, COMMAND_S)
+        assert (out, ran.returncode) == (GIVEN, 0)
+        assert err.startswith(b"Nothing of shop is recorded. ")
+        assert err.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_for_the_program(tmp_path: Path, number: int) -> None:
+    script = "trap 'echo got; exit 3' TERM HUP; echo ready; while :; do sleep 0.05; done"
+    with tapped(tmp_path / "recorder.db", "sh", "-c", script) as ran:
+        assert ran.stdout is not None
+        assert ran.stdout.readline() == b"ready\n"
+        ran.send_signal(number)
+        out, _ = ran.communicate(timeout=COMMAND_S)
+        assert (out, ran.returncode) == (b"got\n", 3)
+
+
+def test_a_client_that_leaves_is_seen_by_the_program(tmp_path: Path) -> None:
+    with tapped(tmp_path / "recorder.db", "sh", "-c", "while echo x; do :; done", stderr=subprocess.DEVNULL) as ran:
+        assert ran.stdout is not None
+        assert ran.stdout.readline() == b"x\n"
+        ran.stdout.close()
+        assert ran.wait(COMMAND_S) != 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["no-such-program"], 127, "Error: no-such-program is not on the PATH.\n"),
+        (["/dev/null"], 126, "Error: /dev/null cannot be executed: give it the right to, or name what runs it.\n"),
+    ],
+)
+def test_a_program_that_is_not_there_is_one_sentence(
+    tmp_path: Path, words: list[str], code: int, sentence: str
+) -> None:
+    with tapped(tmp_path / "recorder.db", *words) as ran:
+        _, err = ran.communicate(timeout=COMMAND_S)
+        assert (ran.returncode, err.decode()) == (code, sentence)
