@@ -29,6 +29,7 @@ Format = Literal[
     "claude-code",
     "codex",
     "gemini-cli",
+    "opencode",
 ]
 
 HEAD_BYTES = 2**20  # that are looked at: a first event may hold all instructions and tools of an agent
@@ -78,7 +79,7 @@ _UNREAD: Mapping[str, re.Pattern[bytes]] = {
 }
 """Programs whose recordings look like what is read here, and are not."""
 
-TRANSCRIPTS: frozenset[Format] = frozenset({"claude-code", "codex", "gemini-cli"})
+TRANSCRIPTS: frozenset[Format] = frozenset({"claude-code", "codex", "gemini-cli", "opencode"})
 """What agents write down themselves: all that is read of a directory."""
 
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)  # that of UTF-32-LE begins like UTF-16's
@@ -99,6 +100,8 @@ def unread_program(head: bytes) -> str | None:
 def formats(head: bytes) -> tuple[Format, ...]:
     """Return the formats that a file which begins like this may have, the likeliest first."""
     head = head.removeprefix(BOM)
+    if head.startswith(b"SQLite format 3\0"):
+        return ("opencode",)
     if b"\0" in head:
         return ()
     for format, opening in _OPENINGS.items():

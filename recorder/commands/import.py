@@ -52,8 +52,8 @@ class Wanted(NamedTuple):
     help="sse: the body of an event stream. payloads: the JSON of one event a line. json: a body that is one document. "
     "jsonl, cassette: what `recorder export` wrote. har: what a browser saved. vcr: YAML or JSON of vcrpy. "
     "cassetter: its YAML or TOML. litellm: payloads of its logs. claude-tap: its trace, lines or a bundle. "
-    "ai-sdk: .devtools/generations.json of Vercel's AI SDK. claude-code, codex, gemini-cli: transcripts of the agent. "
-    "auto: by the content.",
+    "ai-sdk: .devtools/generations.json of Vercel's AI SDK. claude-code, codex, gemini-cli, "
+    "opencode: what the agent keeps of its sessions. auto: by the content.",
 )
 @click.option(
     "--dialect",
@@ -91,7 +91,7 @@ def command(
     \b
     recorder import body.sse
     recorder import run.sse.jsonl --json
-    recorder import ~/.claude/projects ~/.codex/sessions ~/.gemini/tmp
+    recorder import ~/.claude/projects ~/.codex/sessions ~/.gemini/tmp ~/.local/share/opencode
     recorder import fixtures/*.chunks.txt --dialect openai-responses --session all
     recorder export latest | recorder import - --session copy --db other.db
     """
@@ -162,17 +162,21 @@ def _import(url: URL, files: Sequence[Path], wanted: Wanted, skipped: SkippedFil
         for number, path in enumerate(files):
             with skipped.over(path), opened(path) as file:
                 cassette = cassette_in(file, wanted.format, wanted.dialect, wanted.request)
+                taken: list[tuple[Cassette, Session]] = []
                 if isinstance(cassette, Transcript):
-                    left_out += history.leave_out(cassette, path)
                     _name_lines(cassette, path, skipped)
-                    if not cassette.ids:
-                        continue
-                    session = history.session(cassette, wanted.session or own_name(cassette, path))
+                    for part in cassette.parts():
+                        left_out += history.leave_out(part, path)
+                        if part.ids:
+                            name = wanted.session or own_name(part, path)
+                            taken.append((part, history.session(part, name)))
                 else:
                     session = shared or _session(cassette, path, wanted.session)
                     shared = session if wanted.session is not None else None
-                intake.take(_moving(cassette.entries(session, NAMES), move))
-                made.append(Made(path, session, cassette.events))
+                    taken.append((cassette, session))
+                for each, session in taken:
+                    intake.take(_moving(each.entries(session, NAMES), move))
+                    made.append(Made(path, session, each.events))
             move(completed=sum(sizes[: number + 1]))
     return ImportedFiles(made, left_out)
 
@@ -208,11 +212,12 @@ def _say(made: Sequence[Made]) -> None:
     """Print how much was read, and the names of the sessions."""
     sessions = list({each.session.session_id: each.session for each in made}.values())
     events = counted(sum(each.events for each in made), "event")
+    files = counted(len({each.path for each in made}), "file")
     names = [f"{safe_text(each.name)} ({each.session_id})" for each in sessions]
     if len(names) == 1:
-        echo(f"{counted(len(made), 'file')} imported: session {names[0]}, {events}.")
+        echo(f"{files} imported: session {names[0]}, {events}.")
         return
-    echo(f"{counted(len(made), 'file')} imported: {counted(len(names), 'session')}, {events}:")
+    echo(f"{files} imported: {counted(len(names), 'session')}, {events}:")
     for name in names[:LISTED]:
         echo(f"  {name}")
     if len(names) > LISTED:

@@ -30,6 +30,7 @@ from recorder.cassettes.transcripts import Transcript
 from recorder.cassettes.transcripts.claude_code import ClaudeCode
 from recorder.cassettes.transcripts.codex import Codex
 from recorder.cassettes.transcripts.gemini_cli import GeminiCli
+from recorder.cassettes.transcripts.opencode import OpenCode
 from recorder.cassettes.vcr.reader import Vcr
 from recorder.errors import RecorderError
 from recorder.model.events import MemoryBudget
@@ -83,6 +84,7 @@ _SELF_CONTAINED: Mapping[Format, Callable[[BinaryIO], Cassette]] = {
     "claude-code": ClaudeCode,
     "codex": Codex,
     "gemini-cli": GeminiCli,
+    "opencode": OpenCode,
 }
 
 

@@ -180,6 +180,7 @@ ENGINES = {
     "store.postgres": {"psycopg"},
 }
 OUTSIDE = {
+    "cassettes.transcripts.opencode": {"sqlite3"},  # what opencode keeps is a database of its own
     "commands.serving.health_snapshot": {"sqlite3"},  # the version of the library is a label of `recorder_build_info`
 }
 

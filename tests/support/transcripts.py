@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +162,47 @@ def counted_by_gemini(*, has_results: bool = True) -> list[dict[str, Any]]:
         {"$set": {"messages": [{"id": "m4", "timestamp": "2026-11-28T01:41:00.000Z", "type": "gemini"}]}},
     ]
     return lines if has_results else [line for line in lines if line.get("id") != "m3"]
+
+
+# -- opencode
+
+
+def kept_by_opencode(path: Path) -> Path:
+    """Write a database with a session, its sub-agent, and another session; a message of that is not over."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("""
+            CREATE TABLE session (id text, parent_id text, version text);
+            CREATE TABLE message (id text, session_id text, time_created integer, data text);
+            CREATE TABLE part (id text, message_id text, data text);
+            INSERT INTO session VALUES ('ses_1', NULL, '1.18.33'), ('ses_2', 'ses_1', '1.18.33'), ('ses_3', NULL, '1');
+        """)
+        for number, (session, message, parts) in enumerate(_OPENCODE):
+            values = (f"msg_{number}", session, number, json.dumps(message))
+            connection.execute("INSERT INTO message VALUES (?, ?, ?, ?)", values)
+            for place, part in enumerate(parts):
+                row = (f"prt_{number}_{place}", f"msg_{number}", json.dumps(part))
+                connection.execute("INSERT INTO part VALUES (?, ?, ?)", row)
+        connection.commit()
+    return path
+
+
+_TOKENS = {"input": 213, "output": 19, "reasoning": 64, "cache": {"write": 10, "read": 7168}}
+_MODEL = {"role": "assistant", "modelID": "gpt-5", "providerID": "openai", "tokens": _TOKENS}
+_RAN = {"status": "completed", "input": {"command": "echo 42"}, "output": "42", "time": {"start": 1_795_830_033_000}}
+
+
+def _done(second: int) -> dict[str, Any]:
+    created_ms = 1_795_830_032_000 + 1000 * second
+    return {**_MODEL, "time": {"created": created_ms, "completed": created_ms + 900}, "finish": "tool-calls"}
+
+
+_OPENCODE: list[tuple[str, dict[str, Any], list[dict[str, Any]]]] = [
+    ("ses_1", {"role": "user"}, [{"type": "text", "text": "Count."}]),
+    ("ses_1", _done(0), [{"type": "tool", "tool": "bash", "callID": "call_1", "state": _RAN}]),
+    ("ses_1", _done(2), [{"type": "reasoning", "text": "It ran."}, {"type": "text", "text": "There are 42."}]),
+    ("ses_2", {"role": "user"}, [{"type": "text", "text": "Say hello."}]),
+    ("ses_2", _done(1), [{"type": "text", "text": "Hello."}]),
+    ("ses_3", _done(5), [{"type": "text", "text": "Good morning."}]),
+    ("ses_3", {**_MODEL, "time": {"created": 1_795_830_035_000}}, []),
+]

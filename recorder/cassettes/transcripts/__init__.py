@@ -61,6 +61,7 @@ class DerivedResponse(NamedTuple):
     response_headers: Mapping[str, str] = {}
     upstream: str | None = None  # where it is not the usual one of the API
     is_settled: bool = True  # whether nothing will be added to it
+    session_id: str = ""  # where a file has several sessions
 
 
 class Transcript(ImportedFile):
@@ -110,6 +111,10 @@ class Transcript(ImportedFile):
         began_ns = min((call.started_ns for call in self._calls), default=names.now_ns())
         id = uuid7(began_ns, _entropy(self.agent, self.name))
         return Session(id, began_ns, name, TRANSCRIPT, "{}", "import")
+
+    def parts(self) -> list[Transcript]:
+        """Return the transcripts of the sessions that the file has: one, as a rule."""
+        return [self]
 
     # -- what an import leaves out
 

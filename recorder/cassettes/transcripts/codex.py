@@ -89,9 +89,9 @@ class _Reading:
         elif kind == "token_usage_record":
             self._recorded += 1
             self.end(text(payload, "response_id"), object_(payload.get("usage")))
-        elif kind == "event_msg" and payload.get("type") == "token_count":
+        elif kind == "event_msg" and text(payload, "type") == "token_count":
             self._counted(object_(payload.get("info")))
-        elif kind == "event_msg" and payload.get("type") in _TURNS:
+        elif kind == "event_msg" and text(payload, "type") in _TURNS:
             self.end(None, {})
 
     def _item(self, item: Object, at_ns: int) -> None:

@@ -14,7 +14,7 @@ from recorder.recordings.names import STDIN
 from recorder.store.queries.imported_history import derived_session, known_exchanges, recorded_responses
 from recorder.store.write.writer import Store
 
-ENDINGS = frozenset({".jsonl", ".json"})
+PATTERNS = ("*.jsonl", "*.json", "opencode*.db")
 
 
 class LeftOut(NamedTuple):
@@ -64,7 +64,7 @@ def transcripts_in(path: Path) -> list[Path]:
 
 
 def _is_transcript(path: Path) -> bool:
-    if path.suffix not in ENDINGS or not path.is_file():
+    if not any(map(path.match, PATTERNS)) or not path.is_file():
         return False
     with opening(path) as file:
         return not TRANSCRIPTS.isdisjoint(formats(file.read(HEAD_BYTES)))

@@ -16,6 +16,7 @@ from tests.support.transcripts import (
     counted_by_codex,
     counted_by_gemini,
     counting,
+    kept_by_opencode,
     told,
     written,
 )
@@ -72,6 +73,16 @@ def test_calls_of_other_agents_have_their_results_too(db: Path, tmp_path: Path, 
     assert json.loads(call["arguments_json"]) == {"command": "echo 42"}
     assert "42" in call["output"]
     assert asked(db, "SELECT * FROM anomalies") == []
+
+
+def test_a_database_of_opencode_has_several_sessions(db: Path, tmp_path: Path) -> None:
+    kept_by_opencode(tmp_path / "opencode" / "opencode.db")
+    ran = run(db, "import", tmp_path / "opencode")
+    assert ran.err.startswith("1 file imported: 2 sessions, 4 events:")
+    [call] = asked(db, "SELECT name, output FROM tool_calls")
+    assert call == {"name": "bash", "output": "42"}
+    ran = run(db, "import", tmp_path / "opencode")
+    assert ran.err == "4 responses of transcripts had been recorded or imported before.\n"
 
 
 def test_times_of_bytes_are_unknown(db: Path, history: Path) -> None:
