@@ -200,9 +200,9 @@ def _done(second: int) -> dict[str, Any]:
 _OPENCODE: list[tuple[str, dict[str, Any], list[dict[str, Any]]]] = [
     ("ses_1", {"role": "user"}, [{"type": "text", "text": "Count."}]),
     ("ses_1", _done(0), [{"type": "tool", "tool": "bash", "callID": "call_1", "state": _RAN}]),
-    ("ses_1", _done(2), [{"type": "reasoning", "text": "It ran."}, {"type": "text", "text": "There are 42."}]),
+    ("ses_1", _done(1), [{"type": "reasoning", "text": "It ran."}, {"type": "text", "text": "There are 42."}]),
     ("ses_2", {"role": "user"}, [{"type": "text", "text": "Say hello."}]),
-    ("ses_2", _done(1), [{"type": "text", "text": "Hello."}]),
+    ("ses_2", _done(2), [{"type": "text", "text": "Hello."}]),
     ("ses_3", _done(5), [{"type": "text", "text": "Good morning."}]),
     ("ses_3", {**_MODEL, "time": {"created": 1_795_830_035_000}}, []),
 ]
