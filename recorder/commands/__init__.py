@@ -20,10 +20,11 @@ from click.shell_completion import CompletionItem
 
 from recorder import __version__
 from recorder.commands.terminal.output import open_closed_stdout, stdout_refusal
-from recorder.commands.terminal.settings import defaults
+from recorder.commands.terminal.settings import declares_dialects, defaults
 from recorder.commands.verbs import GROUPS, MOVED, VERBS, LoadingGroup
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text
+from recorder.program import load
 
 
 class Verbs(LoadingGroup):
@@ -50,6 +51,8 @@ class Verbs(LoadingGroup):
         if name is not None and command is not None and not set(ctx.help_option_names) & set(rest):
             with contextlib.suppress(*((RecorderError,) if ctx.resilient_parsing else ())):  # while a shell completes
                 ctx.default_map = {name: defaults(name, command)}
+                if declares_dialects():
+                    load("recorder.commands.terminal.rules:declare_dialects")()
         return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

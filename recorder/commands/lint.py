@@ -33,9 +33,10 @@ _COLUMNS = (Column("rule"), Column("severity"), Column("profiles", goes=1), Colu
 @click.option(
     "--profile",
     type=click.Choice(list(PROFILES)),
-    help="Whose rules: `openai` is the Responses API as OpenAI speaks it, `codex` and `sdk` what Codex CLI and the "
-    "OpenAI SDKs need of it; `chat`, `anthropic`, `gemini` and `gemini-interactions` are those APIs. Without it, each "
-    "exchange is judged by the profile of its own API.",
+    metavar="PROFILE",
+    help=f"Whose rules, of {', '.join(PROFILES)}: `openai` is the Responses API as OpenAI speaks it, `codex` and `sdk` "
+    "what Codex CLI and the OpenAI SDKs need of it; `declared` what `recorder.toml` declares, and the others are those "
+    "APIs. Without it, each exchange is judged by the profile of its own API.",
 )
 @flag(
     "--cassette",

@@ -13,9 +13,15 @@ from recorder.lint.rule import Faults, Hit, MakeWalk, Profile, Rule, Severity
 from recorder.lint.stream import StreamView
 from recorder.model.events import Recording
 from recorder.model.text import storable
+from recorder.program import load
 from recorder.wire.dialects import DIALECTS, by_name, parts
+from recorder.wire.dialects.declared import DECLARED
 
-RULES: tuple[Rule, ...] = tuple(chain.from_iterable(each.RULES for each in (http, sse, *parts("lint").values())))
+_OF_DECLARED = load("recorder.wire.dialects.declared.lint")
+
+RULES: tuple[Rule, ...] = tuple(
+    chain.from_iterable(each.RULES for each in (http, sse, *parts("lint").values(), _OF_DECLARED))
+)
 """All of them, in the order in which findings are given."""
 
 PLACES_LIMIT = 100
@@ -23,9 +29,10 @@ PLACES_LIMIT = 100
 
 PROFILES: Mapping[Profile, frozenset[str]] = {
     profile: frozenset(dialect.name for dialect in DIALECTS if profile in dialect.profiles)
-    for profile in chain.from_iterable(dialect.profiles for dialect in DIALECTS)
+    for profile in (*chain.from_iterable(dialect.profiles for dialect in DIALECTS), DECLARED)
 }
-"""The profiles, and the APIs (`Exchange.api`) that each is about. The first of an API is its own."""
+"""The profiles, and the APIs (`Exchange.api`) that each is about. The first of an API is its own; those of the last are
+in settings."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -52,7 +59,7 @@ def lint(recording: Recording, profile: Profile | None = None) -> list[Finding]:
     """
     api = recording.exchange.api
     profile = profile or profile_of(api)
-    if profile is None or api not in PROFILES[profile]:
+    if profile is None or profile not in by_name(api).profiles:
         return []
     rules = {rule.id: rule for rule in RULES if profile in rule.profiles}
     walks = dict.fromkeys(rule.walk for rule in rules.values())

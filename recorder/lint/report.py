@@ -17,6 +17,7 @@ from recorder.lint.linter import PROFILES, Finding, lint, profile_of
 from recorder.lint.rule import Hit, Profile, Rule, Severity
 from recorder.model.events import Exchange, Recording
 from recorder.model.text import counted
+from recorder.wire.dialects import by_name
 
 WIDTH = 100  # characters of a line of prose
 PLACES_SHOWN = 3  # of what a finding says of its places: the first show what is wrong
@@ -61,7 +62,7 @@ def judged(name: str, recording: Recording, profile: Profile | None, lenience: L
     if isinstance(derived, str):
         return Judged(name, number, exchange, None, (), derived)
     chosen = profile or profile_of(exchange.api)
-    if chosen is None or exchange.api not in PROFILES[chosen]:
+    if chosen is None or chosen not in by_name(exchange.api).profiles:
         return Judged(name, number, exchange, None, ())
     return Judged(name, number, exchange, chosen, lenience.minded(lint(recording, chosen)))
 
@@ -71,8 +72,13 @@ def unjudged(skipped: Judged, profile: Profile | None) -> str:
     api = skipped.exchange.api
     if skipped.derived is not None:
         return f"it was derived from {skipped.derived}, which has no byte of a response"
+    if by_name(api).name != api:
+        return (
+            f"it was recorded as {api}, which no [dialect.{api}] declares here any more: it is read as any other stream"
+        )
     if profile is not None and api != "other":
-        return f"it speaks {api}, and the profile {profile} is of {' and '.join(sorted(PROFILES[profile]))}"
+        formats = " and ".join(sorted(PROFILES[profile])) or "declared formats"
+        return f"it speaks {api}, and the profile {profile} is of {formats}"
     known = ", ".join(sorted(frozenset().union(*PROFILES.values())))
     return f"there are no rules for its API, only for {known}; `recorder import --dialect NAME` gives a file its API"
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from recorder.commands.ops import niceness
 from recorder.commands.terminal.output import log_to_stderr
-from recorder.commands.terminal.rules import redactor
+from recorder.commands.terminal.rules import declare_dialects, redactor
 from recorder.errors import RecorderError, StoreError
 from recorder.ingest.ingester import Ingester, recover, recover_one
 from recorder.journal.reader import claimed, waiting
@@ -73,6 +73,7 @@ def main(journal: str) -> None:
     collect_seldom()
     pause = Pause()
     try:
+        declare_dialects()
         secrets = redactor()
         if (store := _open(url, pause)) is not None:
             store.close()  # what is imported for it, and its migrations, are not to wait for an idle processor

@@ -15,7 +15,7 @@ from recorder.archive.opening import open_log
 from recorder.archive.place import database_url
 from recorder.commands.serving.viewer import Begun
 from recorder.commands.terminal.output import log_to_stderr, write_line
-from recorder.commands.terminal.rules import match_rules
+from recorder.commands.terminal.rules import declare_dialects, match_rules
 from recorder.errors import NotFoundError, RecorderError, StoreError
 from recorder.proxy.http import server
 from recorder.store.location import VARIABLE
@@ -51,6 +51,7 @@ async def _open(viewer: Viewer, url: URL, stack: contextlib.AsyncExitStack) -> N
     """Give the viewer the log as soon as there is one: a recorder creates it, maybe when another lets go of it."""
     while True:
         try:
+            declare_dialects()
             viewer.show(await stack.enter_async_context(await open_log(url)), url, match_rules())
             return
         except (NotFoundError, StoreError) as error:

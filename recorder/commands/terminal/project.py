@@ -6,7 +6,8 @@ or writes outside of its folder, until `recorder trust` was run on it.
 Rules of this file:
 
 * `ALLOWED` is a list of what is harmless. An option that nobody has put there needs trust.
-* The tables `[match]` and `[redact]` are harmless: one chooses among recordings, the other only ever takes more out.
+* The tables `[match]`, `[redact]` and `[dialect]` are harmless: they choose among recordings, take more out, and
+  say how to read.
 * Trust is for a path and a content: a file that changes is as unknown as a new one.
 """
 

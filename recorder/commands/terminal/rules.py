@@ -1,14 +1,16 @@
-"""The tables of `recorder.toml` that are of no verb: what is matched by, and what is taken out of bodies."""
+"""The tables of `recorder.toml` that are of no verb: how is matched, what is taken out of bodies, which formats are."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from recorder.commands.terminal.settings import MATCH, REDACT, settings_files
+from recorder.commands.terminal.settings import DIALECT, MATCH, REDACT, settings_files
 from recorder.errors import UsageError
 from recorder.replay.matching.noise import Rules, rules_from
 from recorder.replay.matching.rules import How
+from recorder.wire.dialects import DIALECTS, Dialect, declare
+from recorder.wire.dialects.declared import parse
 from recorder.wire.redaction.bodies import Redactor, redactor_from
 
 
@@ -38,3 +40,16 @@ def redactor() -> Redactor:
         except ValueError as error:
             raise UsageError(f"{file.path}: {error}") from None
     return made
+
+
+def declare_dialects() -> None:
+    """Take the dialects of `[dialect.NAME]` in both files; of one name, that of the project's counts."""
+    declared: dict[str, Dialect] = {}
+    taken = [dialect.name for dialect in DIALECTS]
+    for file in settings_files():
+        for name, table in file.given.get(DIALECT, {}).items():
+            try:
+                declared[name] = parse(name, table, taken)
+            except ValueError as error:
+                raise UsageError(f"{file.path}: {error}") from None
+    declare(declared)

@@ -28,6 +28,7 @@ from recorder.program import load
 FILE_NAME = "recorder.toml"
 MATCH = "match"  # the table of `recorder.replay.matching.noise`: of no verb
 REDACT = "redact"  # that of `recorder.wire.redaction.bodies`
+DIALECT = "dialect"  # that of `recorder.wire.dialects.declared`
 SESSIONS = "sessions"  # that of a verb, and of `recorder.commands.serving.recording`
 PLACES = ("headers", "fields")  # its settings that are not options
 SIZE_LIMIT = 2**20  # bytes: thousands of settings, and a file of a stranger is read at every command
@@ -136,6 +137,11 @@ def settings_files() -> Iterator[SettingsFile]:
             yield file
 
 
+def declares_dialects() -> bool:
+    """Return whether a file has a format of one's own; few have, and to take it loads all formats."""
+    return any(DIALECT in file.given for file in settings_files())
+
+
 def settings_file(path: Path, *, is_own: bool) -> SettingsFile | None:
     """Return a file with settings, None if there is none that can be read.
 
@@ -182,8 +188,8 @@ def _check(path: Path, name: str, value: Any) -> None:
     """Raise for an unknown name at the top level of a file."""
     if name in MOVED:
         raise UsageError(f"{path}: there is no table [{name}] any more: `recorder {name}` is now {MOVED[name]}.")
-    if name not in (*VERBS, MATCH, REDACT):
-        tables = ", ".join(f"[{verb}]" for verb in (*VERBS, MATCH, REDACT) if verb != "db")
+    if name not in (*VERBS, MATCH, REDACT, DIALECT):
+        tables = ", ".join(f"[{verb}]" for verb in (*VERBS, MATCH, REDACT, f"{DIALECT}.NAME") if verb != "db")
         raise UsageError(f"{path}: there is no setting {name!r}; there are `db` and the tables {tables}.")
     if name == "db" and not isinstance(value, str):
         raise UsageError(f'{path}: `db` is a path or a URL in quotes: db = "recordings.db".')

@@ -33,6 +33,7 @@ __all__ = [
     "by_name",
     "by_path",
     "by_request",
+    "declare",
     "error_body",
     "error_events",
     "parts",
@@ -58,8 +59,23 @@ _ASKED = [dialect for dialect in DIALECTS if dialect.is_asked is not None]
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 
 
+_DECLARED: dict[str, Dialect] = {}  # by this process, from its settings
+
+
+def declare(dialects: Mapping[str, Dialect]) -> None:
+    """Take dialects that the user has declared, by name, in place of those of before.
+
+    They are taken before `other`: a format of the table keeps its routes.
+    """
+    for name in _DECLARED:
+        _BY_NAME.pop(name, None)
+    _DECLARED.clear()
+    _DECLARED.update(dialects)
+    _BY_NAME.update(dialects)
+
+
 def by_name(name: str) -> Dialect:
-    """Return the dialect of that name; `other` for a name from another version of this program."""
+    """Return the dialect of that name; `other` for one of another version, or that is not declared any more."""
     return _BY_NAME.get(name, other.DIALECT)
 
 
@@ -75,7 +91,8 @@ def parts(name: str) -> dict[str, Any]:
 def by_path(method: str, path: str) -> Dialect:
     """Return the first dialect whose routes match a request; a query after its path does not count."""
     route = f"{method.upper()} {path.partition('?')[0]}"
-    return next(dialect for dialect in DIALECTS if dialect.routes.search(route))
+    table = (*DIALECTS[:-1], *_DECLARED.values(), other.DIALECT)
+    return next(dialect for dialect in table if dialect.routes.search(route))
 
 
 def by_request(method: str, path: str, headers: Sequence[Header], body: bytes) -> Dialect:

@@ -208,6 +208,10 @@ class Dialect(msgspec.Struct, frozen=True):
         """Return whether only its reader ends the stream that answers a request."""
         return self.endless is not None and self.endless.search(f"{method} {target.partition('?')[0]}") is not None
 
+    asked_for: re.Pattern[str] | None = None
+    """Searched in "METHOD /path" of a request for all of a response or for its stream: a group of it is the id."""
+    session_fields: tuple[str, ...] = ()  # paths in the bodies of requests at which the name of a session is
+
     def request_facts(self, path: str, body: bytes) -> RequestFacts:
         """Return the facts of a request, by its path without its query and its decoded body. Never raises."""
         conversation = self.read_request(path, body)

@@ -8,6 +8,7 @@ only those are read that bear a name of ours.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recorder.model.facts import ResponseStarted, Usage, UsageReported
@@ -15,7 +16,7 @@ from recorder.wire.dialects.decoder import Facts, JsonDecoder, failed
 from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
 from recorder.wire.dialects.json_values import Object, as_json, object_, places, text
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
-from recorder.wire.dialects.usage_report import COUNTS, ReportedCost, counts_at, details_at
+from recorder.wire.dialects.usage_report import COUNTS, ReportedCost, counts_at, details_at, token_count
 
 
 class _TypedEvent(Payload):
@@ -56,15 +57,20 @@ class OtherDecoder(JsonDecoder):
         if type == ERROR or (error and not is_blank):
             return (failed(body),)
         for holder in (body, object_(body, "delta")):
-            report = _report(object_(holder, "usage"))
+            report = report_of(object_(holder, "usage"))
             if report is not None:
                 return ResponseStarted(None, text(holder, "model")), report
         return ()
 
 
-def _report(usage: Object) -> UsageReported | None:
-    """Return the report, None if it counts no tokens: some transcriptions are paid by their length."""
+def report_of(usage: Object, own: Mapping[str, Sequence[str]] = {}) -> UsageReported | None:
+    """Return the report, None if it counts no tokens: some transcriptions are paid by their length.
+
+    `own` are further places of counts.
+    """
     counts = counts_at(usage, _COUNTS)
+    for name, path in own.items():
+        counts[name] = token_count(usage, *path) if counts[name] is None else counts[name]
     if all(count is None for count in counts.values()):
         return None
     return UsageReported(Usage(**counts), as_json(usage), details_at(usage, _DETAILS, ReportedCost()))

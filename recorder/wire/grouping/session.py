@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from recorder.model.events import PROBE, WEBSOCKET, RequestHead
+from recorder.wire.dialects import Dialect, by_path
 from recorder.wire.grouping.history import Chain, chain
 from recorder.wire.grouping.probes import is_probe
 from recorder.wire.grouping.purpose import CLAIMED
@@ -161,11 +162,12 @@ def group(head: RequestHead, body: bytes | None) -> Grouping:
 def _session(head: RequestHead, request: Claims) -> tuple[str | None, str]:
     if given := cleaned(head.session):
         return given, head.session_source or "path"
-    own_rules = [ValueRule(FIELD, f"body.{field}") for field in head.session_fields or ()]
+    dialect = by_path(head.method, head.target)
+    own_rules = [ValueRule(FIELD, f"body.{field}") for field in (*(head.session_fields or ()), *dialect.session_fields)]
     rule, name = first((*own_rules, *SESSION_RULES), request) if own_rules else first(SESSION_RULES, request)
     if rule:
         return name, rule.name
-    response_id = _response_asked_for(head)
+    response_id = _response_asked_for(head, dialect)
     if response_id:
         return response_id, PREVIOUS_RESPONSE
     is_of_none = is_probe(head.method, head.target) or first(HELPER_RULES, request)[0]
@@ -195,10 +197,12 @@ _RETRIEVED = re.compile(
 )
 
 
-def _response_asked_for(head: RequestHead) -> str | None:
-    """Return the id in `GET /v1/responses/{id}` and its kin."""
-    match = _RESPONSE.fullmatch(f"{head.method} {head.target.partition('?')[0]}")
-    return cleaned(unquote(match[1] or match[2])) if match else None
+def _response_asked_for(head: RequestHead, dialect: Dialect) -> str | None:
+    """Return the id in `GET /v1/responses/{id}` and its kin, and in a route that a dialect says to have one."""
+    route = f"{head.method} {head.target.partition('?')[0]}"
+    match = _RESPONSE.fullmatch(route) or (dialect.asked_for.search(route) if dialect.asked_for else None)
+    found = next(filter(None, match.groups()), None) if match else None
+    return cleaned(unquote(found)) if found else None
 
 
 def _resumed(head: RequestHead) -> tuple[str | None, int | None]:
