@@ -25,7 +25,7 @@ from recorder.wire.turns import StreamedBody
 SPEED = "1|N|max"
 
 
-def _speed(text: str) -> float | None:
+def parse_speed(text: str) -> float | None:
     """Return a factor on the original speed, or None for no pause at all."""
     if text == "max":
         return None
@@ -40,7 +40,7 @@ def _speed(text: str) -> float | None:
 
 def speed_option(help: str, default: str = "1") -> Decorator:
     """Return the option `--speed`."""
-    return click.option("--speed", type=Parsed(SPEED, _speed), metavar=SPEED, default=default, help=help)
+    return click.option("--speed", type=Parsed(SPEED, parse_speed), metavar=SPEED, default=default, help=help)
 
 
 class _Request(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from recorder.commands.serving.forking import Fork, ForkTerms
 from recorder.commands.serving.listening import upstream_option
 from recorder.commands.serving.network import network_settings
 from recorder.commands.serving.recording import Durability, durability_setting
-from recorder.commands.serving.replaying import ReplayTerms, replaying
+from recorder.commands.serving.replaying import MISMATCH, ReplayTerms, replaying
 from recorder.commands.serving.run_report import EndedCommand, report, say
 from recorder.commands.serving.running import Destinations, destinations, recorded_command
 from recorder.commands.terminal.options import FILE, database_option, flag
@@ -48,7 +48,6 @@ from recorder.replay.egress_guard import Refused
 from recorder.store.location import chosen_url
 from recorder.wire.grouping.rules import cleaned
 
-MISMATCH = 5
 PROGRAM_LIMIT = 80  # characters of a program's name in that of a session
 LISTED = 10  # recordings that a replay did not use
 

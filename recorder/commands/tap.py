@@ -25,9 +25,13 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
     envvar="RECORDER_DB",
     help="The database: a path or a SQLAlchemy URL. [default: a file in the user's data directory]",
 )
+@click.option("--replay", metavar="SESSION|FILE", help="Start nothing; answer from this session or cassette.")
+@click.option("--speed", metavar="1|N|max", default="1", help="In a replay: a factor on the original speed, or max.")
 @click.argument("name")
-@click.argument("words", metavar="-- CMD [ARG]...", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(session: str | None, db: str | None, name: str, words: tuple[str, ...]) -> None:
+@click.argument("words", metavar="-- CMD [ARG]...", nargs=-1, type=click.UNPROCESSED)
+def command(
+    session: str | None, db: str | None, replay: str | None, speed: str, name: str, words: tuple[str, ...]
+) -> None:
     """Start CMD, and record the lines that a client writes to it and reads from it.
 
     Clients start this in place of CMD: bytes pass at once and unchanged, and so do signals and the exit code. NAME is
@@ -35,12 +39,22 @@ def command(session: str | None, db: str | None, name: str, words: tuple[str, ..
     JSON-RPC (MCP, ACP) are understood, with calls of tools and their results. What the program writes to stderr is not
     recorded. docs/mcp.md has the settings of clients.
 
+    With --replay the client gets the recorded lines for its own: ids do not count, and those in answers are its own. A
+    request that was not recorded gets an error, and the exit code is 5.
+
     \b
     recorder tap files -- npx -y @modelcontextprotocol/server-filesystem .
+    recorder tap files --replay latest --speed max
     recorder tap --session weather claude -- claude -p --output-format stream-json hello
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name for a program: use letters, digits, '.', '_' and '-'.")
+    if replay is not None:
+        if words or session is not None:
+            raise UsageError("--replay starts and records nothing: leave CMD and --session out.")
+        sys.exit(load("recorder.commands.serving.standing_in:stand_in")(name, replay, speed, db))
+    if not words:
+        raise UsageError("Name the program: recorder tap NAME -- CMD; or a recording of it with --replay.")
     sys.exit(_tapped(name, words, session, db))
 
 

@@ -27,6 +27,7 @@ from recorder.proxy.routing import recorded_upstreams
 from recorder.replay.egress_guard import RefusingProxy
 from recorder.wire.upstreams import UPSTREAMS
 
+MISMATCH = 5  # the exit code, where a client asked for what was not recorded
 GRACE_S = 2.0  # for clients that the command has started, which end with it, but a moment later
 
 

@@ -145,3 +145,38 @@ def test_a_program_that_is_not_there_is_one_sentence(
     with tapped(tmp_path / "recorder.db", *words) as ran:
         _, err = ran.communicate(timeout=COMMAND_S)
         assert (ran.returncode, err.decode()) == (code, sentence)
+
+
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Bought]:
+    """A recorded tour of a shop, and what its client got."""
+    db = tmp_path_factory.mktemp("tour") / "recorder.db"
+    got = asyncio.run(bought(*PROGRAM, "tap", "--session", "tour", "shop", "--", *SHOP, db=db))
+    recorded(db)
+    return db, got
+
+
+def test_a_replay_stands_in_for_the_program(tour: tuple[Path, Bought]) -> None:
+    db, got = tour
+    assert asyncio.run(bought(*PROGRAM, "tap", "shop", "--replay", "tour", "--speed", "max", db=db)) == got
+
+
+def test_a_request_that_was_not_recorded_is_an_error_of_json_rpc_a_sentence_and_exit_code_5(
+    tour: tuple[Path, Bought],
+) -> None:
+    asked = b'{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"sell"}}\n'
+    variables = {**environment(tour[0].parent), "RECORDER_DB": str(tour[0])}
+    words = [*PROGRAM, "tap", "shop", "--replay", "tour"]
+    ran = subprocess.run(words, input=asked, env=variables, capture_output=True, timeout=COMMAND_S)
+    answer = json.loads(ran.stdout)
+    assert (ran.returncode, answer["id"]) == (5, "x")
+    assert answer["error"]["message"].startswith("Nothing recorded answers POST /shop")
+    assert ran.stderr.decode().strip() == answer["error"]["message"]
+
+
+def test_a_program_that_was_not_recorded_is_one_sentence(tour: tuple[Path, Bought]) -> None:
+    ran = run(tour[0], "tap", "bakery", "--replay", "tour")
+    assert (ran.code, ran.err) == (
+        3,
+        "Error: No run of bakery was recorded in tour: `recorder show tour` says what was.\n",
+    )
