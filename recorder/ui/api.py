@@ -38,6 +38,7 @@ from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import ListPlace, SessionFilter, list_sessions, session_page
 from recorder.store.queries.session_named import session_named
 from recorder.ui import follow
+from recorder.ui.asked import asked
 from recorder.ui.copies import recorder_line
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
@@ -248,6 +249,11 @@ async def _model(context: Context, parameters: Parameters) -> Json:
         return await model_request(context.log, *parameters.exchange)
 
 
+async def _asked(context: Context, parameters: Parameters) -> Json:
+    async with context.loading:
+        return await asked(context.log, *parameters.exchange, is_brief=parameters.flag("brief"))
+
+
 async def _body(context: Context, parameters: Parameters) -> Streamed:
     """Return bytes that no browser takes for a page, whatever was recorded."""
     which, start, limit = parameters.text("of"), parameters.number("from", 0), parameters.optional_number("limit")
@@ -280,6 +286,7 @@ ROUTES: dict[str, Handler] = {
         context.log, context.url, *parameters.exchange, parameters.optional_number("at")
     ),
     f"{EXCHANGE}/model": _model,
+    f"{EXCHANGE}/asked?brief": _asked,
     f"{EXCHANGE}/body?of&from&limit": _body,
     "GET /api/diff?a&b&only&tolerance&exact": _diff,
     SESSION: lambda context, parameters: session_outline(context.log, parameters["session"]),

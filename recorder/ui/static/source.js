@@ -208,6 +208,15 @@ export class HttpSource {
 
   /**
    * @param {string} session
+   * @param {number} exchange
+   * @param {boolean} isBrief
+   */
+  asked(session, exchange, isBrief) {
+    return api(`/api/sessions/${encode(session)}/exchanges/${exchange}/asked${isBrief ? "?brief=1" : ""}`);
+  }
+
+  /**
+   * @param {string} session
    * @param {(grown: Grown) => void} grew
    * @param {(trouble: string | null) => void} changed
    */

@@ -195,6 +195,42 @@ interface ModelRequest {
   size_bytes: number | null;
 }
 
+/** A text, of which the beginning may be there. */
+interface AskedText {
+  text: string;
+  chars: number;
+}
+
+interface AskedMessage {
+  role: string;
+  parts: ({ kind: string; name: string | null } & AskedText)[];
+}
+
+/** A request for a reader; the texts are absent if only its sizes were asked for. */
+interface AskedRequest {
+  model: string | null;
+  system_chars: number;
+  tools: number;
+  messages: number;
+  /** the messages at its begin that the request before had; null without one */
+  kept_messages: number | null;
+  dropped_messages: number;
+  settings: Record<string, Json>;
+  system_differs_at: number | null;
+  changed_tools: string[];
+  system?: AskedText;
+  tool_list?: { name: string; state: string; description: AskedText; parameters: AskedText }[];
+  first_message?: number;
+  message_list?: AskedMessage[];
+}
+
+interface Asked {
+  number: number;
+  before: number | null;
+  is_complete: boolean;
+  read: AskedRequest | null;
+}
+
 /** What two sessions or exchanges differ in. */
 interface Comparison {
   a: string;
@@ -266,6 +302,7 @@ interface Source {
   segment(session: string, exchange: number, at: number): Promise<Segment>;
   events(session: string, exchange: number, from: number, limit: number): Promise<{ events: EventRow[] }>;
   event(session: string, exchange: number, pos: number): Promise<EventDetails>;
+  asked(session: string, exchange: number, isBrief: boolean): Promise<Asked>;
   /**
    * Calls back when the session has grown, with a sentence when that cannot be known, and with null when it can again.
    * Returns a function that stops it.

@@ -53,7 +53,7 @@ async def test_an_open_session_grows_on_the_page(chromium: Browser, tmp_path: Pa
                     assert b"resp_1" in await asking
                     asking = tasks.create_task(ask(serve.base))
                     second.set()
-                    await conversation.get_by_text("And").wait_for()
+                    await conversation.get_by_text("And", exact=True).wait_for()
                     third.set()
                     await conversation.get_by_text("And once more.").wait_for()
                     assert b"resp_2" in await asking

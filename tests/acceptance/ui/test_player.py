@@ -163,3 +163,12 @@ async def test_a_narrow_window_shows_one_panel_at_a_time(tab: Tab) -> None:
     await tab.page.get_by_role("button", name="Events", exact=True).click()
     await expect(events.locator("[aria-selected=true]")).to_be_in_viewport()
     await expect(tab.page.get_by_role("region", name="Conversation at the playhead")).to_be_hidden()
+
+
+async def test_a_request_is_readable_under_its_exchange(lengthy_tab: Tab) -> None:
+    await lengthy_tab.open("#/s/lengthy/x/2")
+    asked = lengthy_tab.page.locator('.exchange[data-number="2"] details.asked')
+    line = asked.locator("> summary")
+    await expect(line).to_have_text("asked: 1 item, 1 of them new · 1 earlier item not repeated")
+    await line.click()
+    await expect(asked.locator(".asked-message.is-new pre")).to_have_text("Again.")

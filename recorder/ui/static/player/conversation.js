@@ -14,6 +14,7 @@ const AHEAD = "400px";
  * @property {(number: number) => void} wanted a section that is visible now has no state yet
  * @property {(number: number, pos: number) => void} seek an event is chosen by one of its traces
  * @property {(chosen: ChosenText[]) => void} selected texts were selected; none: nothing is
+ * @property {(number: number, isBrief: boolean) => Promise<Asked>} asked
  * @property {(exchange: ExchangeSummary) => (string | null)} rawLink
  */
 /** @typedef {{ exchange: number, path: Path, start: number, end: number }} ChosenText */

@@ -98,6 +98,7 @@ export class Player {
       wanted: () => this.invalidate(),
       seek: (number, pos) => this.seek(number, pos),
       selected: (chosen) => this.#select(chosen),
+      asked: (number, isBrief) => source.asked(session, number, isBrief),
       rawLink: (exchange) => (source.isFile ? null : `#/raw/${encodeURIComponent(session)}/${exchange.number}`),
     });
     this.events = new EventList({

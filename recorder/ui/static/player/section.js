@@ -2,6 +2,7 @@
 
 import { el, fill, setText } from "../dom.js";
 import { count, duration, plural } from "../format.js";
+import { AskedView } from "./asked.js";
 import { ItemView } from "./item.js";
 import { DrawnText } from "./text.js";
 
@@ -11,6 +12,7 @@ const ANOMALIES = 50;
 /**
  * @typedef {object} SectionOptions
  * @property {(number: number, pos: number) => void} seek an event is chosen by one of its traces
+ * @property {(number: number, isBrief: boolean) => Promise<Asked>} asked
  * @property {(exchange: ExchangeSummary) => (string | null)} rawLink
  */
 
@@ -43,6 +45,7 @@ export class Section {
       el("span", { class: "field-name" }, "user"),
       this.userText,
     );
+    this.asked = new AskedView((isBrief) => options.asked(this.exchange.number, isBrief));
     this.list = el("div", { class: "items" });
     this.anomalies = el("ul", { class: "anomalies" });
     this.usage = el("p", { class: "tally" });
@@ -56,6 +59,7 @@ export class Section {
     this.body = el(
       "div",
       { class: "section-body" },
+      this.asked.element,
       this.user,
       this.error,
       this.list,
@@ -94,7 +98,7 @@ export class Section {
       el("span", { class: "mono" }, `${exchange.method} ${exchange.target}`),
       exchange.purpose && exchange.purpose !== "turn" ? el("span", {}, ` · ${exchange.purpose}`) : null,
       this.model,
-      link ? el("span", {}, " · ", el("a", { href: link }, "raw")) : null,
+      link ? el("span", {}, " · ", el("a", { href: link }, "request and response")) : null,
     );
   }
 
@@ -147,6 +151,7 @@ export class Section {
       setText(this.userText, String(state.user_text ?? ""));
     }
     if (before?.status !== state.status) this.#drawStatus(String(state.status ?? ""));
+    void this.asked.show();
     if (before?.error !== state.error || before?.fault !== state.fault) this.#drawError(state);
     const model = state.response_model ?? state.request_model;
     setText(this.model, model ? ` · ${model}` : "");

@@ -1,0 +1,193 @@
+"""A request for a reader: its system prompt, tools, messages and settings, and what is new since the request before.
+
+The request before is the nearest earlier one of the same API, thread and purpose. Both are read as the model saw them,
+with all that they continue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import Any
+
+import msgspec
+
+from recorder.model.events import Recording
+from recorder.recordings.requests import load_requests, request_json
+from recorder.recordings.selection import Numbered, select_exchanges
+from recorder.store.queries.outlines import outlines
+from recorder.store.queries.reader import LogReader
+from recorder.wire.dialects import by_name
+from recorder.wire.dialects.conversation import Conversation, Message, Part, Tool
+from recorder.wire.dialects.json_values import as_json
+from recorder.wire.logical_request import LogicalRequest
+
+Json = dict[str, Any]
+
+TEXT_CHARS = 20_000
+"""Characters of a text that are shown: a long system prompt. "request and response" has all of it."""
+
+SHOWN_MESSAGES = 500
+"""Messages that are shown, the newest: a page with more is slow, and what is new is among them."""
+
+
+async def asked(log: LogReader, ref: str, exchange: str, *, is_brief: bool) -> Json:
+    """Return the request of an exchange; with `is_brief` only the counts of its parts. `read` is None if nobody here
+    knows what its requests say.
+
+    Raises `RecorderError` if it and what it continues are too large.
+    """
+    session, [chosen] = await select_exchanges(log, ref, exchange)
+    everything = list(enumerate(await log.exchanges(session.session_id), 1))
+    before = await _before(log, chosen, everything)
+    shown = await load_requests(log, session, [chosen] if before is None else [before, chosen])
+    read = {recorded.number: (_read(recorded, request), request) for recorded, request in shown}
+    conversation, request = read.get(chosen[0], (None, None))
+    if conversation is None or request is None:
+        return {"number": chosen[0], "read": None}
+    earlier, _ = read.get(before[0], (None, None)) if before is not None else (None, None)
+    asking = _Asking(conversation, earlier)
+    return {
+        "number": chosen[0],
+        "before": before[0] if before is not None and earlier is not None else None,
+        "is_complete": request.is_complete,
+        "read": asking.counts() if is_brief else {**asking.counts(), **asking.parts()},
+    }
+
+
+async def _before(log: LogReader, chosen: Numbered, everything: Sequence[Numbered]) -> Numbered | None:
+    """Return the nearest earlier exchange of the same API, thread and purpose."""
+    number, exchange = chosen
+    purposes = {each.exchange_id: each.purpose for each in await outlines(log, exchange.session_id)}
+
+    def kind(each: Any) -> tuple[Any, ...]:
+        return each.api, each.thread_id, purposes.get(each.exchange_id)
+
+    earlier = everything[: number - 1]
+    return next((each for each in reversed(earlier) if kind(each[1]) == kind(exchange)), None)
+
+
+def _read(recorded: Recording, request: LogicalRequest) -> Conversation | None:
+    body = request_json(request)
+    if body is None:
+        return None
+    return by_name(recorded.exchange.api).read_request(recorded.request.target.partition("?")[0], body)
+
+
+class _Asking:
+    """A request, and the one before it if there is one."""
+
+    def __init__(self, now: Conversation, before: Conversation | None) -> None:
+        self._now = now
+        self._system, self._messages = _system(now), _said(now)
+        self._before = before
+        self._kept = 0 if before is None else _common(self._messages, _said(before))
+
+    def counts(self) -> Json:
+        """Return the sizes of the parts, and the settings."""
+        settings = msgspec.to_builtins(self._now.settings())
+        return {
+            "model": self._now.model,
+            "system_chars": len(self._system),
+            "tools": len(self._now.tools),
+            "messages": len(self._messages),
+            "kept_messages": None if self._before is None else self._kept,
+            "dropped_messages": 0 if self._before is None else len(_said(self._before)) - self._kept,
+            "settings": {name: value for name, value in settings.items() if value is not None},
+            "system_differs_at": self._system_differs_at(),
+            "changed_tools": [name for name, _ in self._changed_tools()],
+        }
+
+    def parts(self) -> Json:
+        """Return the parts themselves."""
+        states = dict(self._changed_tools())
+        first = max(0, len(self._messages) - SHOWN_MESSAGES)
+        return {
+            "system": _cut(self._system),
+            "tool_list": [{**_tool(each), "state": states.get(_name(each), "same")} for each in self._now.tools],
+            "first_message": first,
+            "message_list": [self._message(each) for each in self._messages[first:]],
+        }
+
+    def _system_differs_at(self) -> int | None:
+        """Return the first character of the system prompt that is another one than before; None if it is the same."""
+        if self._before is None:
+            return None
+        before = _system(self._before)
+        if before == self._system:
+            return None
+        pairs = zip(self._system, before, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    def _changed_tools(self) -> Iterator[tuple[str, str]]:
+        """Yield the names of tools that are `new`, `changed` or `gone` since the request before."""
+        if self._before is None:
+            return
+        now = {_name(each): each for each in self._now.tools}
+        before = {_name(each): each for each in self._before.tools}
+        for name, tool in now.items():
+            if name not in before:
+                yield name, "new"
+            elif before[name] != tool:
+                yield name, "changed"
+        for name in before.keys() - now.keys():
+            yield name, "gone"
+
+    def _message(self, message: Message) -> Json:
+        return {"role": message.role, "parts": [self._part(each) for each in message.parts]}
+
+    def _part(self, part: Part) -> Json:
+        about = {"kind": part.kind, "name": part.name if isinstance(part.name, str) else None}
+        return {**about, **_cut(self._text(part))}
+
+    def _text(self, part: Part) -> str:
+        if part.text is not None:
+            return part.text
+        if part.kind == "result":
+            return "\n".join(self._text(each) for each in self._now.content_of(part))
+        if part.kind == "image" and isinstance(part.value, dict):
+            return _picture(str(part.value["url"]))
+        value = part.given if part.value is None else part.value
+        return value if isinstance(value, str) else as_json(value)
+
+
+def _system(conversation: Conversation) -> str:
+    return "\n\n".join(conversation.instructions())
+
+
+def _said(conversation: Conversation) -> list[Message]:
+    return [message for message in conversation.messages if not message.is_of_system]
+
+
+def _common(messages: Iterable[Message], before: Iterable[Message]) -> int:
+    """Return how many messages are the same from the begin on: ids and cache marks do not count."""
+    pairs = zip(messages, before, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: _compared(pair[0]) == _compared(pair[1]), pairs))
+
+
+def _compared(message: Message) -> Any:
+    return message.role, [(part.kind, part.text, part.name, part.value) for part in message.parts]
+
+
+def _name(tool: Tool) -> str:
+    name = tool.name if isinstance(tool.name, str) else tool.kind
+    return f"{tool.namespace}.{name}" if tool.namespace else name
+
+
+def _tool(tool: Tool) -> Json:
+    description = tool.description if isinstance(tool.description, str) else ""
+    schema = "" if tool.schema is None else as_json(tool.schema)
+    return {"name": _name(tool), "description": _cut(description), "parameters": _cut(schema)}
+
+
+def _picture(url: str) -> str:
+    """Return the address of a picture; of one whose bytes are in it, its type and size."""
+    about, comma, data = url.partition(",")
+    if not url.startswith("data:") or not comma:
+        return url
+    return f"{about.removeprefix('data:').partition(';')[0]}, {len(data) * 3 // 4:,} bytes"
+
+
+def _cut(text: str) -> Json:
+    """Return a text as it is shown, and its length."""
+    return {"text": text[:TEXT_CHARS].encode("utf-8", "replace").decode(), "chars": len(text)}

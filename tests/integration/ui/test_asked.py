@@ -1,0 +1,68 @@
+"""The request of an exchange for a reader: what is new in it, and what differs from the request before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL
+
+from recorder.store.queries.reader import LogReader
+from recorder.ui import asked
+from tests.support.conversations import Conversations, answering, asking, call, message, response
+
+TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}}
+OTHER = {**TOOL, "description": "Tell the weather."}
+
+
+def body(items: list[Any], **fields: Any) -> dict[str, Any]:
+    return {"model": "gpt-5", "stream": True, "instructions": "Be brief.", "tools": [TOOL], "input": items, **fields}
+
+
+async def read(path: URL, exchange: int, *, is_brief: bool = False) -> dict[str, Any]:
+    async with await LogReader.open(path) as log:
+        return await asked.asked(log, "s", str(exchange), is_brief=is_brief)
+
+
+async def test_a_request_says_what_is_new_in_it(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    made.exchange(response(*call("get_weather", '{"city":"Paris"}')), body=body(asking("Weather?")))
+    again = [*asking("Weather?"), *answering("18 °C")]
+    made.exchange(
+        response(*message("It is 18 °C."), id="resp_2"),
+        body=body(again, instructions="Be brief, please.", tools=[OTHER], reasoning={"effort": "low"}),
+        at_s=2.0,
+    )
+    first, second = await read(made.database, 1), await read(made.database, 2)
+    assert (first["before"], first["read"]["kept_messages"], first["read"]["changed_tools"]) == (None, None, [])
+    found = second["read"]
+    assert second["before"] == 1
+    assert (found["messages"], found["kept_messages"], found["dropped_messages"]) == (len(again), 1, 0)
+    assert (found["system"]["text"], found["system_differs_at"]) == ("Be brief, please.", len("Be brief"))
+    assert [(tool["name"], tool["state"]) for tool in found["tool_list"]] == [("get_weather", "changed")]
+    assert found["tool_list"][0]["description"]["text"] == "Tell the weather."
+    assert found["settings"]["reasoning_effort"] == "low"
+    assert [part["text"] for each in found["message_list"] for part in each["parts"]][-1] == "18 °C"
+
+
+async def test_only_the_sizes_are_asked_for(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    made.exchange(response(), body=body(asking("x" * 50_000)))
+    brief = (await read(made.database, 1, is_brief=True))["read"]
+    assert (brief["system_chars"], brief["tools"], brief["messages"]) == (len("Be brief."), 1, 1)
+    assert "message_list" not in brief
+    [part] = (await read(made.database, 1))["read"]["message_list"][0]["parts"]
+    assert (len(part["text"]), part["chars"]) == (asked.TEXT_CHARS, 50_000)
+
+
+async def test_the_request_before_is_of_the_same_thread(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    for second, thread in enumerate(["main", "sub", "main"]):
+        made.exchange(response(id=f"resp_{second}"), body=body(asking(thread)), at_s=float(second), thread_id=thread)
+    assert [(await read(made.database, number))["before"] for number in (1, 2, 3)] == [None, None, 1]
+
+
+async def test_a_request_that_nobody_here_reads(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    made.exchange([b"data: 1\n\n"], body={"q": 1}, api="other", provider="mine", target="/mine/x")
+    assert (await read(made.database, 1))["read"] is None
