@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import URL
 
+from recorder.cassettes.sse_jsonl.lines import nanoseconds
+from recorder.projections.rows import ExchangeRow
+from tests.support.rows import make_exchange, make_id, make_session, put, row
+from tests.support.rows import written as written_rows
 from tests.support.server import run
 from tests.support.transcripts import (
     SESSION,
@@ -40,7 +45,7 @@ def history(tmp_path: Path) -> Path:
     return projects
 
 
-def asked(db: Path, sql: str) -> list[dict[str, Any]]:
+def asked(db: Path | URL, sql: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = json.loads(run(db, "query", sql, "--json").out)
     return rows
 
@@ -88,21 +93,35 @@ def test_a_database_of_opencode_has_several_sessions(db: Path, tmp_path: Path) -
 def test_times_of_bytes_are_unknown(db: Path, history: Path) -> None:
     run(db, "import", history)
     columns = "head_ns, first_byte_ns, ttft_ns, last_event_ns, duration_ns, longest_silence_ns, bytes_per_s"
-    for row in asked(db, f"SELECT {columns} FROM latency"):
-        assert set(row.values()) == {None}
+    for times in asked(db, f"SELECT {columns} FROM latency"):
+        assert set(times.values()) == {None}
 
 
-def test_nothing_comes_twice_and_a_session_grows(db: Path, history: Path) -> None:
-    run(db, "import", history)
+def test_nothing_comes_twice_and_a_session_grows(database: URL, history: Path) -> None:
+    run(database, "import", history)
     lines = counting()
     lines.said("And now a greeting.")
     lines.answered("msg_4", told("Good morning."), tokens=5)
     written(history / "-work" / f"{SESSION}.jsonl", lines.lines)
-    ran = run(db, "import", history)
+    ran = run(database, "import", history)
     assert "3 responses of transcripts had been recorded or imported before." in ran.err
-    assert asked(db, COUNTS)[0]["output"] == 14 + 83 + 7 + 5
-    assert len(json.loads(run(db, "sessions", "--json").out)) == 1
-    assert run(db, "verify").code == 0
+    assert asked(database, COUNTS)[0]["output"] == 14 + 83 + 7 + 5
+    assert len(json.loads(run(database, "sessions", "--json").out)) == 1
+    assert run(database, "verify").code == 0
+
+
+def test_what_was_recorded_is_not_derived_again(database: URL, history: Path) -> None:
+    recorded_ns = nanoseconds(counting().lines[1]["timestamp"])
+    with written_rows(database) as connection:
+        exchange = make_exchange(make_session(), exchange_id=make_id(1, recorded_ns), started_ns=recorded_ns)
+        put(connection, make_session(), exchange, row(ExchangeRow, exchange, response_id="msg_1"))
+    ran = run(database, "import", history)
+    assert "1 response of transcripts had been recorded or imported before." in ran.err
+    assert asked(database, "SELECT response_id FROM exchange_summary WHERE session_name = 'run-1'") == [
+        {"response_id": "msg_1"}
+    ]
+    [count] = asked(database, f"SELECT count(*) AS n FROM exchange_summary WHERE session_name = '{SESSION}'")
+    assert count == {"n": 2}
 
 
 def test_a_copy_of_a_history_in_another_session_counts_once(db: Path, history: Path) -> None:
