@@ -159,6 +159,7 @@ def counted_by_gemini(*, has_results: bool = True) -> list[dict[str, Any]]:
         {**first, "toolCalls": [{**call, "result": [result], "status": "success"}]},
         {"id": "m3", "timestamp": "2026-11-28T01:40:02.000Z", "type": "user", "content": [result]},
         {"id": "m4", "timestamp": "2026-11-28T01:40:03.000Z", **model, "content": "42.", "thoughts": thoughts},
+        {"id": "m5", "timestamp": "2026-11-28T01:41:00.000Z", "type": "gemini", "content": "Again."},
         {"$set": {"messages": [{"id": "m4", "timestamp": "2026-11-28T01:41:00.000Z", "type": "gemini"}]}},
     ]
     return lines if has_results else [line for line in lines if line.get("id") != "m3"]

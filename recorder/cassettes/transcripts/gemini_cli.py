@@ -1,7 +1,8 @@
 """Gemini CLI: `~/.gemini/tmp/<project>/chats/session-….jsonl`, in older versions one JSON document `session-….json`.
 
 A message of `type` `gemini` is a response, and has `tokens` and, once they were run, `toolCalls` with their results. It
-may be written several times: the last one counts. `$set` repeats messages when a session goes on, without tokens.
+may be written several times: the last one counts. `$set`, which repeats all of them when a session goes on, without
+tokens and with other times, is not read.
 Requests that the CLI makes besides, for its router and its summaries, are not in a transcript.
 """
 

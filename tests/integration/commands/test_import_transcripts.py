@@ -168,3 +168,12 @@ def test_what_is_derived_is_neither_judged_nor_played(db: Path, history: Path) -
     assert (played.code, played.out) == (1, b"")
     assert "no byte of a response is known" in played.err
     assert b"derived from a transcript" in run(db, "show", SESSION).out
+
+
+def test_what_is_derived_is_not_taken_for_a_fault(db: Path, history: Path) -> None:
+    run(db, "import", history)
+    checks = {line["check"]: line["state"] for line in json.loads(run(db, "doctor", "--json").out)}
+    assert checks["gaps"] == "ok"
+    assert "no request that a model answered" in run(db, "show", SESSION, "--cache").err
+    compared = run(db, "diff", f"{SESSION}:1", f"{SESSION}:2", "--only", "timing")
+    assert "the times of A and B are made up" in compared.err

@@ -45,6 +45,29 @@ def test_a_report_of_usage_ends_a_response_and_counts_once(is_new: bool) -> None
     assert [each["usage"]["input_tokens"] for each in found] == [100, 200]
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_report_that_comes_again_ends_no_other_response(is_new: bool) -> None:
+    lines = counted_by_codex(is_new=is_new)
+    again = lines.lines.pop()
+    lines.answered("Anything")
+    lines.lines.append(again)
+    lines.answered("else?")
+    lines.used(300)
+    *_, last = [answer(each) for each in read(lines)]
+    assert len(last["output"]) == 2
+
+
+def test_a_report_that_comes_late_ends_no_other_response() -> None:
+    lines = counted_by_codex()
+    late = lines.lines.pop(), lines.lines.pop()
+    lines.answered("Anything")
+    lines.lines += late
+    lines.answered("else?")
+    lines.used(300)
+    *_, last = [answer(each) for each in read(lines)]
+    assert len(last["output"]) == 2
+
+
 def test_a_result_that_came_before_the_end_is_of_the_next_request() -> None:
     _, last = map(request, read(counted_by_codex()))
     assert [item["type"] for item in last["input"]] == ["function_call_output"]
