@@ -45,7 +45,7 @@ def command(
     \b
     recorder tap files -- npx -y @modelcontextprotocol/server-filesystem .
     recorder tap files --replay latest --speed max
-    recorder tap --session weather claude -- claude -p --output-format stream-json hello
+    recorder tap claude -- claude -p --output-format stream-json hello
     """
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a name for a program: use letters, digits, '.', '_' and '-'.")

@@ -32,7 +32,9 @@ REFUSED = 1  # the exit code of an ingester whose database refuses for good
 class IngesterSupervisor:
     """The supervisor of one journal's ingester. `last_end` is how the last process ended, None before that."""
 
-    def __init__(self, url: URL, directory: Path) -> None:
+    def __init__(self, url: URL, directory: Path, output: int | None = None) -> None:
+        """`output` is where the processes write, if not to the streams of this one."""
+        self._output = output
         self._url = url.render_as_string(hide_password=False)
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
@@ -92,6 +94,8 @@ class IngesterSupervisor:
                 command_of("recorder.commands.serving.ingester", str(self._directory)),
                 env={**os.environ, VARIABLE: self._url},  # no argument: it may have a password
                 stdin=subprocess.PIPE,
+                stdout=self._output,
+                stderr=self._output,
                 start_new_session=True,  # Ctrl-C is for the recorder, which ends in its own order
             )
         except OSError as error:  # no descriptors or no memory left just now: clients must not notice

@@ -98,6 +98,11 @@ def _write_all(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
+def _say(said: int) -> None:
+    while data := os.read(said, READ_BYTES):
+        _write_all(2, data)
+
+
 class _Tape:
     """The recording of one run. Its methods do not raise."""
 
@@ -115,7 +120,10 @@ class _Tape:
     def _begin_journal(self, url: URL) -> None:
         self._journal = Journal(journal_root(url), new_id())
         self._recorder = ExchangeRecorder(self._journal, time.monotonic_ns)
-        self._ingester = IngesterSupervisor(url, self._journal.directory)
+        # Not our streams: the ingester may go on after us, and a client may wait for the end of those.
+        said, output = os.pipe()
+        Thread(target=_say, args=(said,), daemon=True).start()
+        self._ingester = IngesterSupervisor(url, self._journal.directory, output)
         self._ingester.start()
         Thread(target=self._look, daemon=True).start()
 

@@ -19,7 +19,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.support.logbook import Entry, entries
 from tests.support.mcp_shop import Bought, buy
-from tests.support.server import COMMAND_S, PROGRAM, environment, run, wait_until
+from tests.support.server import COMMAND_S, PROGRAM, children, environment, run, wait_until
 
 SHOP = (sys.executable, "-m", "tests.support.mcp_shop")
 ROOT = Path(__file__).parents[3]
@@ -84,6 +84,28 @@ def test_bytes_stderr_and_exit_code_pass_as_they_are(tmp_path: Path) -> None:
         assert entry.body == GIVEN
         assert sent(entry).count(b"\n") == GIVEN.count(b"\n")
         assert entry.exchange.api == "other"
+
+
+def test_nothing_but_the_program_has_the_streams_of_the_client(tmp_path: Path) -> None:
+    """What reads them to their end would wait for the log."""
+    with tapped(tmp_path / "recorder.db", "cat") as ran:
+        wait_until(lambda: len(children(ran.pid)) == 2)  # the program and the ingester
+        streams = {os.fstat(each.fileno()).st_ino for each in (ran.stdin, ran.stdout, ran.stderr) if each}
+        holding = [pid for pid in children(ran.pid) if streams & {inode_of(path) for path in descriptors(pid)}]
+        assert [Path(f"/proc/{pid}/comm").read_text() for pid in holding] == ["cat\n"]
+        assert ran.communicate(b"", COMMAND_S) == (b"", b"")
+
+
+def descriptors(pid: int) -> list[Path]:
+    return list(Path(f"/proc/{pid}/fd").iterdir())
+
+
+def inode_of(path: Path) -> int:
+    """The inode of an open file; 0 if it is closed by now."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
 
 
 def test_kill_9_hurts_neither_side_and_the_log_has_what_they_saw(tmp_path: Path) -> None:
