@@ -13,6 +13,11 @@ def uuid7(now_ns: int, entropy: bytes) -> str:
     return f"{time[:8]}-{time[8:]}-7{random[1:4]}-{variant}{random[5:8]}-{random[8:20]}"
 
 
+def without_time(id: str) -> str:
+    """Return what a UUIDv7 has besides its time: the same of two ids that were made of the same bytes."""
+    return id[len("01234567-89ab") :]
+
+
 def turn_id(connection_id: str, number: int) -> str:
     """Return the id of a turn on an imported connection; with number 0 the one that the connection itself is to have.
 

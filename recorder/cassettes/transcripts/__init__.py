@@ -11,8 +11,8 @@ Rules of these files:
   it, and the id of the response that it follows where the transcript has one: histories are not repeated.
 * An exchange begins when the last line that it answers was written, and its response came when its own last line was.
   No other time is made up, and none of them is a latency: the columns of those are `NULL`.
-* The id of an exchange follows from that of its response: a file that is read again, or another one with a copy of the
-  same lines, adds nothing.
+* The id of an exchange follows, but for its time, from that of its response: a file that is read again, or another one
+  with a copy of the same lines, adds nothing.
 * A response that an agent may still be writing is left for the next import: what the log has once does not change.
 * A line that cannot be read is named, and the others are read.
 """
@@ -27,7 +27,7 @@ from recorder.cassettes import Names
 from recorder.cassettes.calls import ImportedCall, ImportedFile, check_values, header_list, json_bytes
 from recorder.errors import RecorderError
 from recorder.model.events import TRANSCRIPT, ResponseHead, Session
-from recorder.model.ids import uuid7
+from recorder.model.ids import uuid7, without_time
 from recorder.wire.dialects.json_values import Object, decoded_or_none
 
 LINE_LIMIT = 64 * 2**20
@@ -74,7 +74,7 @@ class Transcript(ImportedFile):
         self.skipped: list[SkippedLine] = []
         self.name = ""
         self._unsettled: set[str | None] = set()  # ids of calls
-        self._response_ids: dict[str | None, str] = {}
+        self._response_ids: dict[str, str] = {}
         super().__init__(self._calls_of(file), None)
 
     def _derived(self, file: BinaryIO) -> Iterable[DerivedResponse]:
@@ -86,7 +86,7 @@ class Transcript(ImportedFile):
             call = self._call(derived)
             if not derived.is_settled:
                 self._unsettled.add(call.id)
-            self._response_ids[call.id] = str(derived.response.get("id") or "")
+            self._response_ids[call.id or ""] = str(derived.response.get("id") or "")
             yield call
 
     def _call(self, derived: DerivedResponse) -> ImportedCall:
@@ -133,9 +133,14 @@ class Transcript(ImportedFile):
         """Leave out responses that may still be written, and return their number."""
         return self._leave(self._unsettled)
 
-    def leave_known(self, ids: Container[str | None], response_ids: Container[str]) -> int:
-        """Leave out exchanges that the log has, by their ids or those of their responses, and return their number."""
-        known = {id for id, response_id in self._response_ids.items() if id in ids or response_id in response_ids}
+    def leave_known(self, ids: Container[str], response_ids: Container[str]) -> int:
+        """Leave out exchanges that the log has, by their ids without the time or those of their responses, and return
+        their number.
+        """
+        known: set[str | None] = set()
+        for id, response_id in self._response_ids.items():
+            if without_time(id) in ids or response_id in response_ids:
+                known.add(id)
         return self._leave(known)
 
     def _leave(self, left_out: Container[str | None]) -> int:

@@ -130,7 +130,7 @@ class _Reading:
         provider = text(self._meta, "model_provider")
         self.responses.append(
             DerivedResponse(
-                key=id or f"{thread} {number}",
+                key=f"{thread} {id or number}",
                 first_ns=state.first_ns,
                 began_ns=min(asked_ns, state.first_ns),
                 ended_ns=state.ended_ns,

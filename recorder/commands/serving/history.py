@@ -9,9 +9,10 @@ from typing import NamedTuple
 from recorder.cassettes.content import HEAD_BYTES, TRANSCRIPTS, formats
 from recorder.cassettes.transcripts import REST_S, Transcript
 from recorder.model.events import Session
+from recorder.model.ids import without_time
 from recorder.recordings.files import NAMES, opening
 from recorder.recordings.names import STDIN
-from recorder.store.queries.imported_history import derived_session, known_exchanges, recorded_responses
+from recorder.store.queries.imported_history import derived_exchanges, derived_session, recorded_responses
 from recorder.store.write.writer import Store
 
 PATTERNS = ("*.jsonl", "*.json", "opencode*.db")
@@ -35,17 +36,17 @@ class TranscriptHistory:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._sessions: dict[str, Session] = {}
-        self._taken: set[str] = set()
+        with store.looking():
+            self._known = derived_exchanges(store)
 
     def leave_out(self, transcript: Transcript, path: Path) -> LeftOut:
         """Take out of a transcript what is known already, or not settled."""
         is_resting = path == STDIN or time.time() - path.stat().st_mtime >= REST_S
         unsettled = 0 if is_resting else transcript.leave_unsettled()
         with self._store.looking():
-            known = known_exchanges(self._store, transcript.ids)
             recorded = recorded_responses(self._store, *transcript.span_ns)
-        left_out = transcript.leave_known(known | self._taken, recorded)
-        self._taken.update(transcript.ids)
+        left_out = transcript.leave_known(self._known, recorded)
+        self._known.update(map(without_time, transcript.ids))
         return LeftOut(left_out, unsettled)
 
     def session(self, transcript: Transcript, name: str) -> Session:

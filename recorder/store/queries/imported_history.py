@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from recorder.model.events import TRANSCRIPT, Session
-from recorder.model.ids import BEFORE_ALL, first_id
+from recorder.model.ids import BEFORE_ALL, first_id, without_time
 from recorder.projections.rows import TABLES
 from recorder.projections.views.parts import same_exchange
 from recorder.store.sql import Statement
@@ -16,7 +14,8 @@ AROUND_NS = 600 * 10**9
 
 _SESSION = Statement("""SELECT session_id, created_ns, name, source, labels, origin FROM sessions
 WHERE name = :name AND source = :source AND origin = 'import' ORDER BY session_id LIMIT 1""")
-_EXCHANGE = Statement("SELECT exchange_id FROM exchanges WHERE exchange_id = :exchange_id")
+_DERIVED = Statement("""SELECT x.exchange_id FROM exchanges AS x
+JOIN sessions AS s ON s.session_id = x.session_id WHERE s.source = :source""")
 _RECORDED = Statement(f"""SELECT p.response_id FROM exchanges AS x
 JOIN sessions AS s ON s.session_id = x.session_id
 JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "x")}
@@ -30,10 +29,11 @@ def derived_session(store: Store, name: str) -> Session | None:
     return None
 
 
-def known_exchanges(store: Store, ids: Iterable[str]) -> set[str]:
-    """Return those of some ids that exchanges have."""
-    answers = store.run_all([(_EXCHANGE, {"exchange_id": id}) for id in ids])
-    return {str(row[0]) for rows in answers for row in rows}
+def derived_exchanges(store: Store) -> set[str]:
+    """Return the ids of all exchanges that were derived from transcripts, without their times: a copy of a response may
+    have another one. They are read once for an import: a hundred thousand take 10 MB.
+    """
+    return {without_time(str(row[0])) for row in store.ask(_DERIVED, {"source": TRANSCRIPT})}
 
 
 def recorded_responses(store: Store, since_ns: int, until_ns: int) -> set[str]:

@@ -128,6 +128,7 @@ def test_a_copy_of_a_history_in_another_session_counts_once(db: Path, history: P
     lines = counting("a-resumed-session")
     for line in lines.lines:
         line["uuid"] += "-copy"
+        line["timestamp"] = line["timestamp"].replace("2026-11-27", "2026-11-28")
     written(history / "-work" / "a-resumed-session.jsonl", lines.lines)
     run(db, "import", history)
     assert asked(db, COUNTS)[0]["exchanges"] == 3
