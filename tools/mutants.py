@@ -529,8 +529,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "D8: a resumed response is told without its beginning",
         "recorder/projections/fold.py",
-        "        self._apply(self._recall_handlers, self._reading.facts(event), event)",
-        "        self._reading.facts(event)",
+        "        self._apply(self._recall_handlers, facts, event)",
+        "        _ = facts",
         "tests/unit/projections/test_fold.py::test_a_resumed_response_is_the_uncut_one",
     ),
     Mutant(

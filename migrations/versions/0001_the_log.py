@@ -91,7 +91,7 @@ TABLES = {
     type TEXT NOT NULL, output_index INTEGER, item_id TEXT, role TEXT, phase TEXT, status TEXT,
     text TEXT, refusal TEXT, summary TEXT, summary_text TEXT, encrypted INTEGER, annotations TEXT,
     logprobs TEXT, name TEXT, call_id TEXT, call_key TEXT, arguments TEXT, arguments_json TEXT,
-    output TEXT, failed INTEGER, began_ns INTEGER NOT NULL, ended_ns INTEGER,
+    output TEXT, failed INTEGER, began_ns INTEGER NOT NULL, ended_ns INTEGER, thread_id TEXT,
     PRIMARY KEY (session_id, exchange_id, item)
 """,
     "p_iterations_v1": """

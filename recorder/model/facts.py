@@ -72,6 +72,7 @@ class ItemState(msgspec.Struct, frozen=True):
     output: str | None = None  # what a tool of the provider gave: text or JSON, images by size and digest
     failed: bool | None = None
     output_index: int | None = None  # in a `ResponseItems`, if it is not the item's place there
+    thread_id: str | None = None  # of the sub-agent that it is of, in a stream with several agents
 
 
 class ItemStarted(Fact, frozen=True, gc=False):

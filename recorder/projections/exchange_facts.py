@@ -43,6 +43,7 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.model.text import counted, storable
+from recorder.projections.fact_reader import ERROR_STATUS
 from recorder.projections.rows import Anomaly, AnomalyRow, ItemRow
 from recorder.projections.timing import Timing
 from recorder.wire.dialects import by_name
@@ -232,6 +233,7 @@ class ExchangeFacts:
         self.items: list[ItemRow] = []  # there when the rows of the other projections are made
         self.request, self.placed = RequestFacts(), RequestPurpose()
         self.http_status: int | None = None
+        self.is_hosted = by_name(exchange.api).hosted is not None
         self.response_id = exchange.resumes_response_id
         self.last_response_id: str | None = None
         self.response_ids: dict[str, None] = {}  # in the order in which each was said last
@@ -273,6 +275,8 @@ class ExchangeFacts:
 
     def _on_responded(self, fact: HeadReceived, event: Event) -> None:
         self.http_status, self.timing.head_ns = fact.http_status, event.t_ns
+        if self.is_hosted and fact.http_status >= ERROR_STATUS:
+            self.response_id = None  # it has nothing of the session, and supersedes no exchange which has some
 
     def _on_derived(self, fact: DerivedFrom, event: Event) -> None:
         self.timing.is_derived = True

@@ -237,6 +237,10 @@ class FactReader:
         """
         return self._is_asking or (self._body.size_bytes > 0 and not self._body.is_half_json)
 
+    def document(self, body: bytes) -> Sequence[Fact]:
+        """Return the facts of a document from an earlier exchange with the same response; half of one has none."""
+        return [fact for fact in self._document(body) if not isinstance(fact, MalformedPayload)]
+
     def close(self) -> Sequence[Fact]:
         """Return the last facts of an exchange that has no `end` yet, for a look at it at this moment."""
         document = (

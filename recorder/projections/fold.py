@@ -36,6 +36,8 @@ Rows = Mapping[str, list[Any]]
 
 RECALLED = ("items", "phases", "anomalies")
 """The projections that get the events of an earlier exchange: what a response is, not when this one came."""
+RECALLED_OF_HOSTED = ("facts", *RECALLED)
+"""The same of a hosted session, whose turns before have tokens and ends of their own."""
 
 
 _ROWS: Mapping[str, Callable[[ExchangeFacts], Iterable[msgspec.Struct]]] = {
@@ -91,9 +93,11 @@ class Folding:
     def recall(self, event: Event) -> None:
         """Apply an event of the same response, from an earlier exchange."""
         if self._recall_handlers is None:
-            self._recall_handlers = Handlers(self._folds[name] for name in RECALLED)
+            names = RECALLED_OF_HOSTED if self.facts.is_hosted else RECALLED
+            self._recall_handlers = Handlers(self._folds[name] for name in names)
         event = msgspec.structs.replace(event, t_ns=0, pos=0)
-        self._apply(self._recall_handlers, self._reading.facts(event), event)
+        facts = self._reading.document(event.raw) if event.kind == "body" else self._reading.facts(event)
+        self._apply(self._recall_handlers, facts, event)
 
     def apply(self, event: Event) -> None:
         """Apply the next event of the exchange."""

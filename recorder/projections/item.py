@@ -120,6 +120,7 @@ class Item(msgspec.Struct, eq=False):
     encrypted: bool = False
     output: str | None = None
     failed: bool | None = None
+    thread_id: str | None = None
 
     def about(self) -> str:
         """Return a name for it that another run of the same conversation shares."""
@@ -133,6 +134,7 @@ class Item(msgspec.Struct, eq=False):
         self.status = stated.status or self.status
         self.name = stated.name or self.name
         self.call_id = stated.call_id or self.call_id
+        self.thread_id = stated.thread_id or self.thread_id
         self.encrypted = stated.encrypted or self.encrypted
         self.output = self.output if stated.output is None else stated.output
         self.failed = self.failed if stated.failed is None else stated.failed
@@ -250,6 +252,7 @@ def row_of(ids: tuple[str, str], number: int, item: Item, key: str | None) -> It
         failed=item.failed,
         began_ns=item.began_ns,
         ended_ns=item.ended_ns,
+        thread_id=storable(item.thread_id),
     )
 
 

@@ -86,6 +86,7 @@ class ItemRow(msgspec.Struct, frozen=True):
     failed: bool | None  # whether that is an error
     began_ns: int
     ended_ns: int | None
+    thread_id: str | None  # of the sub-agent that it is of, in a stream with several agents
 
 
 class PhaseRow(msgspec.Struct, frozen=True):
@@ -421,8 +422,7 @@ PROJECTIONS: tuple[Projection, ...] = (
 
 TABLES: Mapping[str, str] = {projection.name: projection.table for projection in PROJECTIONS}
 
-# A response may be retrieved again, as a whole or from where a stream was cut. The exchange that has most of it
-# supersedes the others. Each rule stands here twice, for rows in memory and for SQL; a test holds the two together.
+# Of a response that was retrieved again, the exchange with most of it supersedes the others: in memory, and in SQL.
 NOT_FINISHED = "cancelled"  # the reason to finish of a response that has more to come, or nothing
 
 

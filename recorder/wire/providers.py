@@ -18,6 +18,7 @@ from recorder.model.text import rows
 
 RESPONSES, CHAT, MESSAGES, GEMINI = "openai-responses", "openai-chat", "anthropic", "gemini"
 INTERACTIONS = "gemini-interactions"
+MANAGED_AGENTS = "anthropic-sessions"
 
 
 class KeyShape(msgspec.Struct, frozen=True):
@@ -131,11 +132,11 @@ PROVIDERS: tuple[Provider, ...] = (
     Provider(
         name="anthropic",
         base_url="https://api.anthropic.com",
-        formats=(MESSAGES,),
+        formats=(MESSAGES, MANAGED_AGENTS),
         is_default=True,
-        paths=re.compile(r"(?:/v1)?/messages(?:/|$)"),
+        paths=re.compile(r"(?:/v1)?/(?:messages|sessions)(?:/|$)"),
         headers=(b"anthropic-version", b"x-api-key"),
-        endpoints=("messages",),
+        endpoints=("messages", "sessions"),
         environment={"ANTHROPIC_BASE_URL": "{url}/anthropic"},
         base_variables={"ANTHROPIC_BASE_URL": "", "ANTHROPIC_API_BASE": ""},
         key_variable="ANTHROPIC_API_KEY",

@@ -294,6 +294,12 @@ READ_BY_A_MODEL: tuple[Any, ...] = (
     {"top_logprobs": [_LOOKS_ALIKE], "choices": [_LOOKS_ALIKE], "content_block": _LOOKS_ALIKE, "message": "a token"},
     {"additional_messages": [_LOOKS_ALIKE], "chat_history": [_LOOKS_ALIKE], "preamble": "https://h/?a=b"},
     {"documents": [_LOOKS_ALIKE], "texts": ["https://h/?a=b"], "query": "https://h/?a=b"},
+    {
+        "events": [_LOOKS_ALIKE],
+        "initial_events": [_LOOKS_ALIKE],
+        "description": "a token",
+        "explanation": "https://h/?a=b",
+    },
     {"step": _LOOKS_ALIKE, "steps": [_LOOKS_ALIKE], "content": _LOOKS_ALIKE},
     {"properties": _LOOKS_ALIKE, "title": "https://h/?a=b", "x": {"schema": _LOOKS_ALIKE}},
 )

@@ -203,6 +203,8 @@ class ShownItem(Form):
     phase: TextIfAny
     status: TextIfAny
     "In the provider's word: `completed`, `incomplete`, …"
+    thread_id: TextIfAny
+    "Id of the sub-agent that it is of, in a stream of a hosted agent."
     text: TextIfAny
     refusal: TextIfAny
     "The text of a refusal."

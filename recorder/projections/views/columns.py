@@ -55,6 +55,10 @@ MEANINGS: Mapping[str, str] = {
     "client": "the program that sent the request, by its user agent",
     "method": "of HTTP, or `WEBSOCKET` of a request on a WebSocket connection",
     "target": "path and query, secrets redacted",
+    **dict.fromkeys(
+        ("messages.thread_id", "reasoning.thread_id", "tool_calls.thread_id", "other_items.thread_id"),
+        "id of the sub-agent that it is of, in a stream of a hosted agent",
+    ),
     "thread_id": "the client's id of the thread",
     "turn_id": "the client's id of the turn",
     "attempt": "the client's count of its retries",

@@ -142,7 +142,9 @@ VIEWS = (
         {
             **ids("i"),
             **of(
-                "i", "item output_index item_id role phase status text refusal annotations logprobs began_ns ended_ns"
+                "i",
+                "item output_index item_id role phase status text refusal annotations logprobs began_ns ended_ns"
+                " thread_id",
             ),
         },
         f"{ITEMS} WHERE i.kind = 'message' AND {NOT_SUPERSEDED}",
@@ -153,7 +155,9 @@ VIEWS = (
         "A piece of a model's reasoning: its summary, its raw text, or only that there was some.",
         {
             **ids("i"),
-            **of("i", "item output_index item_id status summary summary_text text encrypted began_ns ended_ns"),
+            **of(
+                "i", "item output_index item_id status summary summary_text text encrypted began_ns ended_ns thread_id"
+            ),
         },
         f"{ITEMS} WHERE i.kind = 'reasoning' AND {NOT_SUPERSEDED}",
         """SELECT session_name, encrypted, (ended_ns - began_ns) / 1e9 AS took_s, coalesce(text, summary_text)
@@ -172,7 +176,7 @@ FROM reasoning ORDER BY took_s DESC LIMIT 10;""",
             "latency_ns": f"""CASE WHEN i.output IS NOT NULL THEN i.ended_ns - i.began_ns
         WHEN r.started_ns IS NULL THEN NULL
         WHEN r.started_ns >= {CALL_STARTED} + i.ended_ns THEN r.started_ns - ({CALL_STARTED} + i.ended_ns) END""",
-            **of("i", "began_ns ended_ns"),
+            **of("i", "began_ns ended_ns thread_id"),
         },
         f"""FROM (SELECT i.*, s.name AS session_name,
     {RESULT_DIGEST} AS told
@@ -206,7 +210,7 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
         {
             **ids("i"),
             **of("i", "item output_index item_id type name call_id status text arguments arguments_json"),
-            **of("i", "output failed began_ns ended_ns"),
+            **of("i", "output failed began_ns ended_ns thread_id"),
         },
         f"{ITEMS} WHERE i.kind = 'other' AND {NOT_SUPERSEDED}",
         "SELECT session_name, name, arguments, output FROM other_items WHERE type = 'mcp_approval_request';",

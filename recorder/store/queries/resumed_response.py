@@ -7,6 +7,7 @@ continue, so the earlier events up to N and the exchange's own events are the wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from recorder.model.events import Event, Exchange
 from recorder.projections.rows import TABLES
 from recorder.store.schema import events
 from recorder.store.sql import FORMS, IS_OF_BODY, OfEngine, Statement, has_ended
+from recorder.wire.dialects import by_name
 
 FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
 
@@ -37,7 +39,7 @@ def _earlier(engine: str) -> str:
     """
     says_id = f"""EXISTS (SELECT 1 FROM events AS f
         WHERE f.session_id = x.session_id AND f.exchange_id = x.exchange_id AND {_begins(engine, "f")})"""
-    return f"""session_id = :session_id AND kind IN ('frame', 'part')
+    return f"""session_id = :session_id AND kind IN ('frame', 'part', 'body')
     AND (sequence_number IS NULL OR sequence_number <= :until)
     AND exchange_id IN (SELECT x.exchange_id FROM exchanges AS x
         WHERE x.session_id = :session_id AND x.started_ns < :started_ns
@@ -58,6 +60,22 @@ def earlier(exchange: Exchange) -> dict[str, Any] | None:
         "quoted_id": msgspec.json.encode(exchange.resumes_response_id),
         "until": exchange.resumes_after,
     }
+
+
+def before(exchange: Exchange, found: Iterable[Event]) -> Iterator[Event]:
+    """Yield the events of the same response from before an exchange, each once as far as its number says it.
+
+    Those of a hosted session have ids, by which its decoder knows them; a list of them is one document.
+    """
+    if by_name(exchange.api).hosted is None:
+        yield from each_number_once(found)
+        return
+    for (kind, _), same in groupby(found, lambda event: (event.kind, event.exchange_id)):
+        if kind == "body":
+            pieces = list(same)
+            yield msgspec.structs.replace(pieces[0], raw=b"".join([piece.raw for piece in pieces]))
+        else:
+            yield from same
 
 
 def each_number_once(found: Iterable[Event]) -> Iterator[Event]:

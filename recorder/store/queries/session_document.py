@@ -34,7 +34,7 @@ _TOKENS = (
     *("output_tokens", "reasoning_output_tokens", "total_tokens"),
     *UsageDetails.__struct_fields__,
 )
-_ITEM = ("kind", "output_index", "item_id", "type", "role", "phase", "status")
+_ITEM = ("kind", "output_index", "item_id", "type", "role", "phase", "status", "thread_id")
 _OF_KIND: Mapping[str, tuple[str, ...]] = {
     "message": ("text", "refusal"),
     "reasoning": ("text", "encrypted"),

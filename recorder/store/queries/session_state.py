@@ -32,7 +32,7 @@ from recorder.projections.rows import (
 from recorder.store.queries.costs import CostSum, ExchangeCost, exchange_costs, sum_of
 from recorder.store.queries.outlines import spans as spans_of
 from recorder.store.queries.reader import LogReader
-from recorder.store.queries.resumed_response import EARLIER_EVENTS, each_number_once, earlier
+from recorder.store.queries.resumed_response import EARLIER_EVENTS, before, earlier
 
 Numbered = Sequence[tuple[int, Exchange]]
 
@@ -217,7 +217,7 @@ async def earlier_events(log: LogReader, exchange: Exchange) -> list[Event]:
     values = earlier(exchange)
     if values is None:
         return []
-    return list(each_number_once(Event(*row) for row in await log.rows(EARLIER_EVENTS, **values)))
+    return list(before(exchange, (Event(*row) for row in await log.rows(EARLIER_EVENTS, **values))))
 
 
 async def call_keys(log: LogReader, session_id: str, exchange_id: str | None = None) -> CallKeys:

@@ -32,7 +32,7 @@ from recorder.projections.fold import Folding, Rows
 from recorder.projections.rows import TABLES
 from recorder.store.bodies.rows import whole_events
 from recorder.store.engine import Database, schema_named
-from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, each_number_once, earlier
+from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, before, earlier
 from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, tables_of
 from recorder.store.search import INDEXES
 from recorder.store.sql import OF_EXCHANGE, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, columns_of
@@ -244,7 +244,7 @@ class Projector:
 
     def _earlier_events(self, exchange: Exchange) -> Iterator[Event]:
         values = earlier(exchange)
-        return each_number_once(Event(*row) for row in self._ask(_EARLIER, values)) if values else iter(())
+        return before(exchange, (Event(*row) for row in self._ask(_EARLIER, values))) if values else iter(())
 
     def _write(self, together: _Together, *, in_order: bool) -> list[Key]:
         """Write the rows of exchanges of which there are none, and return the exchanges that resume one of them."""

@@ -46,6 +46,7 @@ _FOLDERS = (
     "recorder.wire.dialects.gemini",
     "recorder.wire.dialects.gemini_interactions",
     "recorder.wire.dialects.mcp",
+    "recorder.wire.dialects.anthropic_sessions",
 )
 
 DIALECTS: tuple[Dialect, ...] = (

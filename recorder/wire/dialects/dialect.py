@@ -149,6 +149,13 @@ def model_asked_for(body: bytes) -> RequestFacts:
     return RequestFacts(model=text(request, "model"), stream=flag(request.get("stream")))
 
 
+class HostedSession(msgspec.Struct, frozen=True):
+    """The session that a provider keeps for an agent of its own, in the paths of requests: none has it in a body."""
+
+    path: re.Pattern[str]  # searched in a path without its query: the groups `session` and `thread` have ids
+    stream: re.Pattern[str]  # of "METHOD /path", of its events: what several such requests get is one response
+
+
 class Dialect(msgspec.Struct, frozen=True):
     """One wire format."""
 
@@ -198,6 +205,7 @@ class Dialect(msgspec.Struct, frozen=True):
     target: Callable[[bool, Sequence[Any]], str] = lambda is_document, payloads: "/"
     """The usual target of a request, by what answers it: whether that is not a stream, and its payloads."""
     websocket: WebSocketFormat | None = None  # None: its messages are not turns
+    hosted: HostedSession | None = None  # None: its provider keeps no sessions that requests name by their path
     has_error_lines: bool = False  # servers send errors in lines `error: {…}`, of which its profiles have a rule
     has_event_lines: bool = False  # frames begin with `event: TYPE`
     type_member: str = "type"  # of a payload: it says that type again

@@ -139,8 +139,16 @@ def _purpose(api: str, method: str, path: str, claims: Claims, request: RequestF
         or next((found for text in request.instructions if (found := _opened(SYSTEM_PROMPTS, text))), None)
         or _opened(QUESTIONS, content)
         or _claimed(SENDERS, claims)
+        or _hosted_thread(api, path)
         or "turn"
     )
+
+
+def _hosted_thread(api: str, path: str) -> Purpose | None:
+    """Return whose conversation the path names, if that is one of a sub-agent that a provider hosts."""
+    hosted = by_name(api).hosted
+    match = hosted.path.search(path) if hosted else None
+    return "subagent" if match and match["thread"] else None
 
 
 def _claimed(table: Iterable[tuple[Purpose, ValueRule]], claims: Claims) -> Purpose | None:

@@ -22,6 +22,7 @@ from recorder.wire.grouping.rules import BODY_LIMIT, NAME_LIMIT, Claims, ValueRu
 NEW = "new"
 PREVIOUS_RESPONSE = "previous_response_id"
 HISTORY = "history"
+HOSTED = "hosted"  # the id of the session that a provider keeps, in the path
 FIELD = "field"  # of a body, that the user's settings name
 
 SESSION_RULES = value_rules(r"""
@@ -103,6 +104,10 @@ HEADERS: frozenset[str] = headers((*_ALL_RULES, *CLAIMED)) | {"user-agent"}
 """The headers that a rule looks at, in lower case: redaction must keep their values."""
 
 
+NO_NUMBER = 0
+"""The number after which the stream of a hosted session continues: its events have none, but ids."""
+
+
 class Grouping(msgspec.Struct, frozen=True):
     """The session that a request names, its place in it, and its sender.
 
@@ -145,11 +150,12 @@ def group(head: RequestHead, body: bytes | None) -> Grouping:
     name, source = _session(head, request)
     _, attempt = first(ATTEMPT_RULES, request)
     client, client_version = _client(request.headers.get("user-agent", ""))
+    _, hosted_thread_id = _hosted(head)
     resumes_response_id, resumes_after = _resumed(head)
     return Grouping(
         name,
         source,
-        first(THREAD_RULES, request)[1],
+        hosted_thread_id or first(THREAD_RULES, request)[1],
         first(TURN_RULES, request)[1],
         int(attempt) if attempt else None,
         client,
@@ -162,6 +168,9 @@ def group(head: RequestHead, body: bytes | None) -> Grouping:
 def _session(head: RequestHead, request: Claims) -> tuple[str | None, str]:
     if given := cleaned(head.session):
         return given, head.session_source or "path"
+    hosted_id, _ = _hosted(head)
+    if hosted_id:
+        return hosted_id, HOSTED
     dialect = by_path(head.method, head.target)
     own_rules = [ValueRule(FIELD, f"body.{field}") for field in (*(head.session_fields or ()), *dialect.session_fields)]
     rule, name = first((*own_rules, *SESSION_RULES), request) if own_rules else first(SESSION_RULES, request)
@@ -197,6 +206,14 @@ _RETRIEVED = re.compile(
 )
 
 
+def _hosted(head: RequestHead) -> tuple[str | None, str | None]:
+    """Return the id of the session that a provider keeps, and of a thread of it, as the path names them."""
+    path = head.target.partition("?")[0]
+    hosted = by_path(head.method, path).hosted
+    match = hosted.path.search(path) if hosted else None
+    return (cleaned(unquote(match["session"])), cleaned(unquote(match["thread"] or ""))) if match else (None, None)
+
+
 def _response_asked_for(head: RequestHead, dialect: Dialect) -> str | None:
     """Return the id in `GET /v1/responses/{id}` and its kin, and in a route that a dialect says to have one."""
     route = f"{head.method} {head.target.partition('?')[0]}"
@@ -210,6 +227,9 @@ def _resumed(head: RequestHead) -> tuple[str | None, int | None]:
     whole).
     """
     path, _, query = head.target.partition("?")
+    hosted = by_path(head.method, path).hosted
+    if hosted is not None and hosted.stream.fullmatch(f"{head.method} {path}"):
+        return "/".join(filter(None, _hosted(head))), NO_NUMBER
     match = _RETRIEVED.fullmatch(f"{head.method} {path}")
     response_id = cleaned(unquote(match[1] or match[2])) if match else None
     parameters = dict(parse_qsl(query))

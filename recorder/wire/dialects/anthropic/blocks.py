@@ -102,10 +102,10 @@ def returned(block: Object) -> Facts:
 def result(block: Object) -> ToolResult:
     """Return a tool's result, of the provider's tool or of the client's."""
     content = block.get("content")
-    return ToolResult(text(block, "tool_use_id"), None, _output(content), _failed(block, object_(content)))
+    return ToolResult(text(block, "tool_use_id"), None, output_of(content), _failed(block, object_(content)))
 
 
-def _output(content: Any) -> str:
+def output_of(content: Any) -> str:
     """Return the text of a result, if it is nothing else; its JSON, if it is. None at all is an empty text."""
     if isinstance(content, list) and all(map(_is_text, content)):
         return "\n".join(block["text"] for block in content)
