@@ -6,6 +6,9 @@ import io
 import json
 from typing import Any
 
+import pytest
+
+from recorder.cassettes import transcripts
 from recorder.cassettes.content import formats
 from recorder.cassettes.transcripts.claude_code import ClaudeCode
 from recorder.model.events import Recording
@@ -101,3 +104,11 @@ def test_the_last_answer_is_not_settled_before_what_it_ends_with_is_there() -> N
 def test_half_a_line_at_the_end_is_not_a_fault() -> None:
     read = ClaudeCode(io.BytesIO(data_of(counting()) + b'{"type":"assis'))
     assert (read.skipped, len(read.ids)) == ([], 2)
+
+
+def test_a_line_that_is_too_long_is_named_and_the_next_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcripts, "LINE_LIMIT", 2**20)
+    long = b'{"type":"user","content":"%b"}\n' % (b"x" * 3 * 2**20)
+    read = ClaudeCode(io.BytesIO(long + data_of(counting())))
+    assert [(line.number, line.reason) for line in read.skipped] == [(1, "it is over 1 MiB, more than any request")]
+    assert len(read.ids) == 2
