@@ -153,7 +153,8 @@ class _Lines:
         if taken.superseded_by is not None:
             return
         row = taken.row
-        if row.is_turn:
+        is_repeated = any(item.role == "user" for item in taken.items)  # by the session of a hosted agent
+        if row.is_turn and not is_repeated:
             yield from self._block("user", row.user_text, "cyan" if row.purpose in _CONVERSED else "dim")
         yield from self._answer(taken)
         if row.status is None:
@@ -185,7 +186,8 @@ class _Lines:
             if choice != _choice(taken, item):
                 choice = _choice(taken, item)
                 yield Text(f"choice {choice + 1}:", "dim")
-            yield from self._of_item(item, taken.answers.get(item.item))
+            answer = taken.answers.get(item.item)
+            yield from self._of_agent(item, answer) if item.thread_id else self._of_item(item, answer)
         if taken.connection is not None:
             yield from self._of_connection(taken.connection)
         elif not taken.items and taken.exchange.api == "other" and taken.row.error is None:
@@ -204,6 +206,11 @@ class _Lines:
         if connection.close is not None:
             yield from self._line((_closed(connection.close),), "dim")
 
+    def _of_agent(self, item: ItemRow, answer: CallResult | None) -> Iterator[Text]:
+        """Yield an item of a sub-agent, indented below those of the agent that began it."""
+        for line in _Lines(self._width and self._width - len(_MARGIN))._of_item(item, answer):
+            yield Text.assemble(_MARGIN, line)
+
     def _of_item(self, item: ItemRow, answer: CallResult | None) -> Iterator[Text]:
         yield from _ITEMS[item.kind](self, item)
         if answer is not None:
@@ -214,7 +221,8 @@ class _Lines:
             yield from self._one_line("source", url, "", "dim underline")
 
     def _message(self, item: ItemRow) -> Iterator[Text]:
-        yield from self._block("", item.text, "")
+        is_users = item.role == "user"
+        yield from self._block("user" if is_users else "", item.text, "cyan" if is_users else "")
         yield from self._block("failed", item.refusal and f"refused: {item.refusal}", "red")
 
     def _reasoning(self, item: ItemRow) -> Iterator[Text]:

@@ -1,0 +1,116 @@
+"""A session of a hosted agent through the recorder, asked by the real SDK: cut, resumed with overlap, and listed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tests.support.hosted import SESSION, Json, anthropic_reading, bytes_of, custom_call, said, sub_agent, turn
+from tests.support.sdks import anthropic_client
+from tests.support.server import run, serving
+
+EVENTS = [*turn(1, "What is here?", "One file."), *custom_call(2)]
+CUT, AGAIN, LISTED = 14, 11, 19
+"""Where the first stream ends, where the next begins, and up to where the history goes that is listed then."""
+ASKED: Any = [{"type": "user.message", "content": said("What is here?")}]
+TOKENS = 10 + 100 + 20 + 3 + 8 + 9
+
+
+@contextmanager
+def provider(*streams: list[Json]) -> Iterator[str]:
+    """A server that gives each stream once, one after another; lists; and takes what is posted."""
+    left = list(streams)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0].endswith("/stream"):
+                self._answer("text/event-stream", bytes_of(left.pop(0)))
+            else:
+                history = [each for each in EVENTS[:LISTED] if not each["type"].startswith("event_")]
+                self._answer("application/json", json.dumps({"data": history, "next_page": None}).encode())
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            given = [{"id": EVENTS[0]["id"], **each} for each in asked["events"]]
+            self._answer("application/json", json.dumps({"data": given}).encode())
+
+        def _answer(self, kind: str, body: bytes) -> None:
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def shown(db: Path, *options: str) -> list[Json]:
+    answer = run(db, "show", SESSION, "--json", *options)
+    assert answer.code == 0, answer
+    exchanges: list[Json] = json.loads(answer.out)["exchanges"]
+    return exchanges
+
+
+def told(exchange: Json) -> list[tuple[Any, ...]]:
+    names = ("kind", "type", "text", "name", "call_id", "arguments", "output", "status")
+    return [tuple(item.get(name) for name in names) for item in exchange["items"]]
+
+
+def test_a_session_that_is_cut_resumed_and_listed_counts_once(tmp_path: Path) -> None:
+    db, uncut = tmp_path / "log.db", tmp_path / "uncut.db"
+    with provider(EVENTS[:CUT], EVENTS[AGAIN:]) as base, serving(db, "--upstream", f"anthropic={base}") as recorder:
+        url = f"{recorder.base}/anthropic"
+        with anthropic_client(url) as client:
+            client.beta.sessions.events.send(SESSION, events=ASKED)
+            anthropic_reading(url)
+            assert len(client.beta.sessions.events.list(SESSION).data) > 0
+        anthropic_reading(url)
+        recorder.stop()
+    with provider(EVENTS) as base, serving(uncut, "--upstream", f"anthropic={base}") as recorder:
+        reading = anthropic_reading(f"{recorder.base}/anthropic")
+        recorder.stop()
+    [whole] = shown(uncut)
+    posted, *earlier, last = shown(db)
+    assert (posted["user_text"], [each.get("superseded_by") for each in earlier]) == (
+        "What is here?",
+        [last["exchange_id"]] * 2,
+    )
+    assert told(last) == told(whole)
+    assert [item["text"] for item in whole["items"] if item["type"] == "agent.message"] == reading.texts
+    assert last["usage"]["input_tokens"] == whole["usage"]["input_tokens"] == TOKENS
+    used = json.loads(run(db, "usage", "--json").out)
+    assert str(TOKENS) in json.dumps(used)
+    assert [row["input_tokens"] for row in used] == [TOKENS]
+
+
+def test_a_person_sees_the_turns_and_those_of_a_sub_agent_below(tmp_path: Path) -> None:
+    db = tmp_path / "log.db"
+    with provider(sub_agent(1)) as base, serving(db, "--upstream", f"anthropic={base}") as recorder:
+        anthropic_reading(f"{recorder.base}/anthropic")
+        recorder.stop()
+    lines = run(db, "show", SESSION).out.decode().splitlines()
+    began = lines.index("› Read all files.")
+    assert [*lines[began + 1 : began + 2], *lines[began + 3 : -1]] == [
+        "⚙ turn",
+        "  ⚙ thread reader",
+        "  Read a.txt",
+        '  ⚙ bash {"command":"cat a.txt"}',
+        "  It is empty.",
+        "Nothing in it.",
+    ]
