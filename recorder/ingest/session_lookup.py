@@ -19,11 +19,14 @@ from recorder.store.sql import OF_EXCHANGE, Statement, columns_of, constant, of_
 from recorder.store.write.retry import Retry
 from recorder.store.write.writer import Store
 from recorder.wire.grouping.history import LOOK_BACK_ANSWERS, Chain, broken_off, likeness, unanswered
-from recorder.wire.grouping.session import FIELD, Grouping
+from recorder.wire.grouping.session import FIELD, OF_DAY, Grouping
 from recorder.wire.request_body import LoggedRequest
 
 PROBES_NS = 86_400 * 10**9
-"""The longest that a session of probes goes on: `recorder purge` takes old ones, and an endless one never is old."""
+"""The longest that a session of probes, or of a day, goes on.
+
+`recorder purge` takes old ones, and an endless one never is old.
+"""
 
 GIVEN = ("path", "header", FIELD)  # the rules that find a name that the user gave
 
@@ -45,7 +48,7 @@ def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch:
         if grouping.source == "previous_response_id":
             found = store.session_of_response(grouping.name)
         found = found or next(filter(None, named), None)
-        if grouping.source == PROBE and found and found < first_id(head.started_ns - PROBES_NS):
+        if grouping.source in (PROBE, OF_DAY) and found and found < first_id(head.started_ns - PROBES_NS):
             found = None
     return Continued(found) if found else session_of_history(store, head, grouping, batch)
 

@@ -37,7 +37,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     with serving_mcp(PATHS["legacy"]) as legacy, serving_mcp(PATHS["2026-07-28"]) as modern:
         with serving(made.db, "--upstream", f"legacy={legacy}", "--upstream", f"modern={modern}") as serve:
             made.got["legacy"] = asyncio.run(bought(f"{serve.base}/legacy/mcp", "legacy"))
-            made.got["2026-07-28"] = asyncio.run(bought(f"{serve.base}/s/modern/modern/api/tools", "2026-07-28"))
+            made.got["2026-07-28"] = asyncio.run(bought(f"{serve.base}/modern/api/tools", "2026-07-28"))
             wait_until(
                 lambda: rows(
                     made.db, "SELECT method FROM exchange_summary WHERE method = 'DELETE' AND status = 'completed'"
@@ -64,6 +64,10 @@ def test_tool_calls_of_the_log_are_those_of_the_client(recording: Recording, mod
     assert [(row["name"], row["output"], bool(row["failed"])) for row in found] == recording.got[mode].calls
     assert {row["status"] for row in found} == {"completed"}
     assert all(row["latency_ns"] > 0 for row in found)
+
+
+def test_requests_without_mcp_sessions_are_one_session_of_their_server(recording: Recording) -> None:
+    assert session_of(recording, "2026-07-28") == "mcp-modern"
 
 
 def test_all_that_names_one_mcp_session_is_one_session_from_its_first_request_on(recording: Recording) -> None:

@@ -23,6 +23,7 @@ NEW = "new"
 PREVIOUS_RESPONSE = "previous_response_id"
 HISTORY = "history"
 HOSTED = "hosted"  # the id of the session that a provider keeps, in the path
+OF_DAY = "day"  # MCP since 2026-07-28, which has no sessions: its requests to one server stand together for a day
 FIELD = "field"  # of a body, that the user's settings name
 
 SESSION_RULES = value_rules(r"""
@@ -112,9 +113,9 @@ class Grouping(msgspec.Struct, frozen=True):
     """The session that a request names, its place in it, and its sender.
 
     `source` is the rule that found `name`. `new`: nothing did, the request is a separate session. `probe`: it is no
-    conversation either, and is grouped with the others of its day. With `previous_response_id` the name is the id of a
-    response, and the session is the one that has it. With `history` there is no name: the session is that of the
-    exchange which the request continues, else a new one.
+    conversation either, and is grouped with the others of its day; `day`: so is one of MCP, with those to its server.
+    With `previous_response_id` the name is the id of a response, and the session is the one that has it. With `history`
+    there is no name: the session is that of the exchange which the request continues, else a new one.
     """
 
     name: str | None = None
@@ -179,6 +180,8 @@ def _session(head: RequestHead, request: Claims) -> tuple[str | None, str]:
     response_id = _response_asked_for(head, dialect)
     if response_id:
         return response_id, PREVIOUS_RESPONSE
+    if "mcp-method" in request.headers:
+        return f"mcp-{head.upstream}", OF_DAY
     is_of_none = is_probe(head.method, head.target) or first(HELPER_RULES, request)[0]
     return ("probes", PROBE) if is_of_none else (None, NEW)
 
