@@ -10,7 +10,7 @@ from recorder.cassettes.content import HEAD_BYTES, TRANSCRIPTS, formats
 from recorder.cassettes.transcripts import REST_S, Transcript
 from recorder.model.events import Session
 from recorder.model.ids import without_time
-from recorder.recordings.files import NAMES, opening
+from recorder.recordings.files import NAMES
 from recorder.recordings.names import STDIN
 from recorder.store.queries.imported_history import derived_exchanges, derived_session, recorded_responses
 from recorder.store.write.writer import Store
@@ -67,5 +67,9 @@ def transcripts_in(path: Path) -> list[Path]:
 def _is_transcript(path: Path) -> bool:
     if not any(map(path.match, PATTERNS)) or not path.is_file():
         return False
-    with opening(path) as file:
+    try:
+        file = path.open("rb")
+    except OSError:
+        return True  # it is named where it is opened again, and the others are read
+    with file:
         return not TRANSCRIPTS.isdisjoint(formats(file.read(HEAD_BYTES)))
