@@ -21,7 +21,7 @@ STREAM = b'event: response.created\ndata: {"type":"response.created"}\n\ndata: {
 CHUNKS = b'{"type":"message_start"}\n{"type":"message_stop"}\n'
 DOCUMENT = b'{"object":"chat.completion","choices":[]}'
 ID = "[0-9a-f-]{36}"
-APIS = ("openai-responses", "openai-chat", "anthropic", "gemini")
+APIS = ("openai-responses", "openai-chat", "anthropic", "gemini", "gemini-interactions")
 FILED_ELSEWHERE = {"openai-completions": "openai-chat"}  # legacy completions are the same dialect to us
 
 
