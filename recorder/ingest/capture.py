@@ -36,7 +36,7 @@ from recorder.model.events import (
 )
 from recorder.wire.conclusion import Conclusion
 from recorder.wire.content_coding import Decoder, UndecodableError
-from recorder.wire.dialects import Dialect, Keys, by_name
+from recorder.wire.dialects import Dialect, Keys, answered_in, by_name
 from recorder.wire.dialects.json_values import request_object
 from recorder.wire.framing import SSE, Framing, Splitter, framing_of
 from recorder.wire.framing.sse import BOM, FRAME_LIMIT, Piece, begins_stream
@@ -167,6 +167,9 @@ class Capture:
         self._http_status = head.status
         self._decoder = Decoder(headers.get("content-encoding"), sniff=is_text)
         self._frame_by(framing)
+        if framing is not None and (spoken := answered_in(self._dialect, framing.name)) is not self._dialect:
+            self._dialect, self._spoken = spoken, SpokenDialect(spoken)
+            self._conclusion.read_as(spoken)
         is_known = self._dialect is not by_name("other")
         self._opening = b"" if framing is None and is_known else None
         return [self._event("response", self._since(t_ns), _encode(head))]

@@ -34,7 +34,7 @@ from recorder.model.facts import (
 )
 from recorder.model.prices import usd
 from recorder.wire.conclusion import worse
-from recorder.wire.dialects import Dialect, by_name
+from recorder.wire.dialects import Dialect, answered_in, by_name
 from recorder.wire.dialects.decoder import FastPath, common_delta
 from recorder.wire.dialects.dialect import model_asked_for
 from recorder.wire.dialects.errors import refusal
@@ -260,9 +260,17 @@ class FactReader:
         head = _decoded(_head_of, event.raw)
         self._http_status = 0 if head is None else head.status
         headers = [] if head is None else head.headers
-        self._framing = framing_of_head(self._http_status, headers) or SSE
+        framing = framing_of_head(self._http_status, headers)
+        self._framing = framing or SSE
+        answered = self._dialect if framing is None else answered_in(self._dialect, framing.name)
+        spoken: Sequence[Fact] = _NOTHING
+        if answered is not self._dialect:
+            self._spoken = SpokenDialect(answered)
+            self._read_as(answered)
+            spoken = (ApiSpoken(answered.name, False),)
         self._head_pos = event.pos
-        return [*self._request_facts(), *([] if head is None else [HeadReceived(head.status), *_cost(head.headers)])]
+        facts = [] if head is None else [HeadReceived(head.status), *_cost(head.headers)]
+        return [*self._request_facts(), *facts, *spoken]
 
     def _request_facts(self) -> Sequence[Fact]:
         """Return the facts of the request, when it is complete."""

@@ -227,9 +227,9 @@ fireworks https://api.fireworks.ai/inference/v1 openai-chat,anthropic FIREWORKS_
 cerebras https://api.cerebras.ai/v1 openai-chat CEREBRAS_API_KEY
  CEREBRAS_BASE_URL={url}/cerebras OPENAI_BASE_URL={url}/cerebras/v1 | cerebras-key csk- [a-z0-9] 40
 # Servers of one's own. They have other paths than `/v1`, too; a key is needed by the SDKs alone.
-# https://docs.ollama.com/api/openai-compatibility and anthropic-compatibility
-ollama http://localhost:11434 openai-chat,openai-responses,anthropic OLLAMA_API_KEY
- OPENAI_BASE_URL={url}/ollama/v1 ANTHROPIC_BASE_URL={url}/ollama
+# https://docs.ollama.com/api/openai-compatibility and anthropic-compatibility; ollama-python, _client.py
+ollama http://localhost:11434 ollama,openai-chat,openai-responses,anthropic OLLAMA_API_KEY
+ OLLAMA_HOST={url}/ollama OPENAI_BASE_URL={url}/ollama/v1 ANTHROPIC_BASE_URL={url}/ollama
 # https://docs.vllm.ai/en/stable/serving/openai_compatible_server
 vllm http://localhost:8000 openai-chat,openai-responses,anthropic VLLM_API_KEY
  OPENAI_BASE_URL={url}/vllm/v1 ANTHROPIC_BASE_URL={url}/vllm

@@ -113,6 +113,7 @@ PATHS = {
     "gemini": "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
     "gemini-interactions": "/v1beta/interactions",
     "mcp": "/mcp",
+    "ollama": "/api/chat",
     "openai-chat": "/v1/chat/completions",
     "openai-responses": "/v1/responses",
     "other": "/v1/threads/runs",

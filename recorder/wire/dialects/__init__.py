@@ -30,6 +30,7 @@ __all__ = [
     "Keys",
     "MessageIds",
     "WebSocketFormat",
+    "answered_in",
     "by_name",
     "by_path",
     "by_request",
@@ -47,6 +48,7 @@ _FOLDERS = (
     "recorder.wire.dialects.gemini_interactions",
     "recorder.wire.dialects.mcp",
     "recorder.wire.dialects.anthropic_sessions",
+    "recorder.wire.dialects.ollama",
 )
 
 DIALECTS: tuple[Dialect, ...] = (
@@ -78,6 +80,11 @@ def declare(dialects: Mapping[str, Dialect]) -> None:
 def by_name(name: str) -> Dialect:
     """Return the dialect of that name; `other` for one of another version, or that is not declared any more."""
     return _BY_NAME.get(name, other.DIALECT)
+
+
+def answered_in(dialect: Dialect, framing: str) -> Dialect:
+    """Return the dialect of a response that is a stream in this framing."""
+    return dialect if dialect.framing in (None, framing) else other.DIALECT
 
 
 def parts(name: str) -> dict[str, Any]:

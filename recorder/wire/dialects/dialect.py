@@ -178,6 +178,8 @@ class Dialect(msgspec.Struct, frozen=True):
     whole_reasons: frozenset[str] = frozenset()  # to finish, of an answer that was given in full
     has_choices: bool = False  # `output_index` numbers alternative answers, not the items of one
     places_calls: bool = False  # a call's result is found by `call_place`: one side may leave ids out, or make its own
+    framing: str | None = None
+    """That of its streams, where apps answer on its routes in another one: such a stream is not of this format."""
     reads_bare_json: bool = False  # clients take JSON in no `data:` line for an event; elsewhere they pass over it
 
     error_body: Callable[[int, str, str | None], dict[str, Any]] | None = None

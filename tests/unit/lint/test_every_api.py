@@ -31,6 +31,7 @@ from tests.unit.lint import (
     test_gemini,
     test_gemini_interactions,
     test_lint,
+    test_ollama,
     test_openai_chat,
     test_openai_responses,
 )
@@ -42,6 +43,7 @@ MUTATIONS: list[Mutation] = [
     *test_anthropic.MUTATIONS,
     *test_gemini.MUTATIONS,
     *test_gemini_interactions.MUTATIONS,
+    *test_ollama.MUTATIONS,
 ]
 
 
@@ -56,6 +58,7 @@ CLEAN: list[tuple[str, Reply]] = [
     *test_anthropic.GOODS.items(),
     *test_gemini.GOODS.items(),
     *test_gemini_interactions.GOODS.items(),
+    *test_ollama.GOODS.items(),
     ("an error in place of a stream", test_gemini.GOOD._replace(status=503, body=test_gemini.BARE)),
     ("an error in place of a stream", error_of_anthropic()),
 ]
@@ -65,6 +68,7 @@ GOOD: dict[str, Reply] = {
     "anthropic": test_anthropic.GOOD,
     "gemini": test_gemini.GOOD,
     "gemini-interactions": test_gemini_interactions.GOOD,
+    "ollama": test_ollama.GOOD,
 }
 
 

@@ -123,6 +123,10 @@ OF_OTHERS = {
     ("RS055", "AttributeError"): "of the program that reads it: `test_openai_responses_sdk`",
     ("RS064", "APIError"): "a class, not what is raised",
     ("CH022", "JSONDecodeError"): "of the program that reads it, below",
+    ("OL001", "JSONDecodeError"): "of `ollama`: `test_ollama`, as those below",
+    ("OL002", "AttributeError"): "of `ollama`",
+    ("OL003", "ValidationError"): "of `ollama`",
+    ("OL007", "TypeError"): "of `ollama`",
     ("AN010", "TypeError"): "of the SDK for TypeScript",
 }
 """Errors that no reading of a stream by an SDK for Python raises."""

@@ -213,6 +213,7 @@ AT_COMPANIES = [
     ("fireworks", "ANTHROPIC_BASE_URL", MESSAGES, "https://api.fireworks.ai/inference/v1/messages"),
     ("cerebras", "CEREBRAS_BASE_URL", f"/v1{CHAT}", "https://api.cerebras.ai/v1/chat/completions"),
     ("ollama", "OPENAI_BASE_URL", CHAT, "http://localhost:11434/v1/chat/completions"),
+    ("ollama", "OLLAMA_HOST", "/api/chat", "http://localhost:11434/api/chat"),
     ("ollama", "ANTHROPIC_BASE_URL", MESSAGES, "http://localhost:11434/v1/messages"),
     ("vllm", "OPENAI_BASE_URL", CHAT, "http://localhost:8000/v1/chat/completions"),
     ("lmstudio", "OPENAI_BASE_URL", CHAT, "http://localhost:1234/v1/chat/completions"),

@@ -349,6 +349,10 @@ ROUTES = [
     ("POST", "/mcp", "mcp"),
     ("GET", "/shop/mcp/", "mcp"),
     ("POST", "/mcp/other", "other"),
+    ("POST", "/api/chat", "ollama"),
+    ("POST", "/ollama/api/generate", "ollama"),
+    ("GET", "/api/chat", "other"),
+    ("POST", "/api/pull", "other"),
     ("POST", "/v2/chat", "other"),
     ("GET", "/v1/models", "other"),
     ("GET", "/v1/responses-of-another-kind", "other"),
@@ -391,6 +395,9 @@ ENDINGS = [
     ("mcp", frame({"jsonrpc": "2.0", "id": 0, "result": {}}), "completed"),
     ("mcp", frame({"jsonrpc": "2.0", "id": 0, "error": {"code": -32601}}), "failed"),
     ("mcp", frame({"jsonrpc": "2.0", "id": 0, "method": "sampling/createMessage"}), None),
+    ("ollama", frame({"done": True}), "completed"),
+    ("ollama", frame({"done": False}), None),
+    ("ollama", frame({"error": "a text"}), "failed"),
     ("gemini", frame({"error": {"code": 500}}), "failed"),
     ("gemini", frame({"candidates": [{"finishReason": "STOP"}]}), None),
 ]
@@ -402,9 +409,9 @@ def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None)
     assert dialect.terminal.get(dialect.keys(raw).type or "") == ending
 
 
-def test_four_wire_formats_promise_a_last_event() -> None:
+def test_five_wire_formats_promise_a_last_event() -> None:
     promising = {dialect.name for dialect in DIALECTS if dialect.needs_terminal}
-    assert promising == {"openai-responses", "anthropic", "gemini-interactions", "mcp"}, (
+    assert promising == {"openai-responses", "anthropic", "gemini-interactions", "mcp", "ollama"}, (
         "name a further one here, and its last event in `ENDINGS`"
     )
 

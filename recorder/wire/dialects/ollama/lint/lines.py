@@ -1,0 +1,74 @@
+"""The faults of a stream of Ollama: its lines, their fields, and its end."""
+
+from __future__ import annotations
+
+import re
+
+from recorder.lint.faults import is_json, misfit, shown
+from recorder.lint.rule import Faults, Hit
+from recorder.lint.shape import Shapes
+from recorder.lint.stream import StreamBlock, StreamView
+from recorder.wire.dialects.json_values import Object
+
+SHAPES = Shapes("""\
+chat: message!:message model:text created_at:text done:truth done_reason:text prompt_eval_count:whole eval_count:whole
+ total_duration:whole load_duration:whole prompt_eval_duration:whole eval_duration:whole logprobs:[logprob]
+generate: response:text thinking:text context:[whole] image:text
+ model:text created_at:text done:truth done_reason:text prompt_eval_count:whole eval_count:whole
+ total_duration:whole load_duration:whole prompt_eval_duration:whole eval_duration:whole logprobs:[logprob]
+message: role!:text content:text thinking:text images:[text] tool_name:text tool_calls:[call]
+call: function!:function
+function: name!:text arguments!:object
+logprob: token!:text logprob!:number top_logprobs:[logprob]
+""")
+
+_SEPARATOR = re.compile("[\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
+"""What ends a line for `str.splitlines`, besides line feed and carriage return."""
+
+
+class Lines:
+    """Follows the lines of one stream."""
+
+    def __init__(self, stream: StreamView) -> None:
+        self._stream = stream
+        self._shape = "generate" if stream.exchange.target.partition("?")[0].endswith("generate") else "chat"
+        self._has_ended = False
+        self._is_of_ollama = True  # an app that answers on the same path sends server-sent events
+
+    def feed(self, block: StreamBlock) -> Faults:
+        if block.kind == "comment" and not block.raw.strip():
+            yield "OL001", Hit(block.pos, "it is empty")
+            return
+        if block.kind != "message":
+            self._is_of_ollama = self._is_of_ollama and block.kind == "tail"
+            return
+        if block.data is None or not is_json(block):
+            return
+        if _SEPARATOR.search(block.data.decode("utf-8", "replace")):
+            yield "OL001", Hit(block.pos)
+        if self._has_ended:
+            yield "OL006", Hit(block.pos)
+        elif isinstance(block.payload, dict):
+            yield from self._line(block.pos, block.payload)
+        else:
+            yield "OL002", Hit(block.pos, shown(block.payload))
+
+    def end(self) -> Faults:
+        """Yield what is missing."""
+        if self._is_of_ollama and self._stream.is_seen_whole and not self._has_ended:
+            yield "OL004", Hit(None)
+
+    def _line(self, pos: int, line: Object) -> Faults:
+        error = line.get("error")
+        if error:
+            self._has_ended = True
+            if not isinstance(error, str):
+                yield "OL007", Hit(pos, shown(error))
+            return
+        for each in SHAPES.misfits(line, self._shape):
+            yield "OL003", Hit(pos, misfit(each))
+        if line.get("done") is True:
+            self._has_ended = True
+            missing = [name for name in ("done_reason", "eval_count") if line.get(name) is None]
+            if missing and line.get("done_reason") not in ("load", "unload"):
+                yield "OL005", Hit(pos, f"no {' and no '.join(missing)}")
