@@ -106,7 +106,7 @@ class Steps:
         self._has_ended = True
         interaction = object_(event, "interaction")
         status = interaction.get("status")
-        if status not in ENDED and isinstance(status, str | None) and interaction:
+        if isinstance(status, str | None) and status not in ENDED and interaction:
             yield "GI007", Hit(pos, f"status is {shown(status)}")
         if interaction and interaction.get("usage") is None:
             yield "GI008", Hit(pos)
