@@ -18,7 +18,7 @@ from recorder.model.text import rows
 
 RESPONSES, CHAT, MESSAGES, GEMINI = "openai-responses", "openai-chat", "anthropic", "gemini"
 INTERACTIONS = "gemini-interactions"
-MANAGED_AGENTS = "anthropic-sessions"
+MANAGED_AGENTS, HOSTED_AGENTS = "anthropic-sessions", "openai-agents"
 
 
 class KeyShape(msgspec.Struct, frozen=True):
@@ -114,11 +114,20 @@ PROVIDERS: tuple[Provider, ...] = (
     Provider(
         name="openai",
         base_url="https://api.openai.com",
-        formats=(RESPONSES, CHAT),
+        formats=(RESPONSES, CHAT, HOSTED_AGENTS),
         is_default=True,
         paths=re.compile(r"(?!(?:/v1)?/(?:models|files|batches)(?:/|$))"),  # those three all the APIs have
         endpoints=(
-            *("assistants", "audio", "batches", "chat/completions", "completions", "containers", "conversations"),
+            *(
+                "agents",
+                "assistants",
+                "audio",
+                "batches",
+                "chat/completions",
+                "completions",
+                "containers",
+                "conversations",
+            ),
             *("embeddings", "evals", "files", "fine_tuning", "images", "models", "moderations", "realtime"),
             *("responses", "threads", "uploads", "vector_stores", "videos"),
         ),

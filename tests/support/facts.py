@@ -114,6 +114,7 @@ PATHS = {
     "gemini-interactions": "/v1beta/interactions",
     "mcp": "/mcp",
     "ollama": "/api/chat",
+    "openai-agents": "/v1/agents/sessions/asess_1/events",
     "openai-chat": "/v1/chat/completions",
     "openai-responses": "/v1/responses",
     "other": "/v1/threads/runs",

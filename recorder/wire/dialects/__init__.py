@@ -49,6 +49,7 @@ _FOLDERS = (
     "recorder.wire.dialects.mcp",
     "recorder.wire.dialects.anthropic_sessions",
     "recorder.wire.dialects.ollama",
+    "recorder.wire.dialects.openai_agents",
 )
 
 DIALECTS: tuple[Dialect, ...] = (
