@@ -29,6 +29,18 @@ def ollama_answering(body: bytes, kind: str, status: int = 200) -> Client:
     return Client(BASE, transport=httpx.MockTransport(lambda request: answer))
 
 
+def ollama_question(answer: bytes, kind: str) -> bytes:
+    """Return the body of the request that `ollama_reading` sends."""
+    sent: list[bytes] = []
+
+    def answered(request: httpx.Request) -> httpx.Response:
+        sent.append(request.content)
+        return httpx.Response(200, headers={"content-type": kind}, content=answer)
+
+    ollama_reading(Client(BASE, transport=httpx.MockTransport(answered)), CHAT)
+    return sent[0]
+
+
 def ollama_reading(client: Client, path: str, *, is_streamed: bool = True) -> OllamaReading:
     """Ask for an answer, and read it."""
     asked: dict[str, Any] = {"model": "qwen3", "stream": is_streamed}

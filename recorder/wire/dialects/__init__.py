@@ -37,6 +37,7 @@ __all__ = [
     "declare",
     "error_body",
     "error_events",
+    "error_line",
     "parts",
 ]
 
@@ -119,6 +120,11 @@ def error_body(method: str, target: str, upstream: str, status: int, message: st
     """
     _, make_body = _of_errors(method, target, upstream)
     return msgspec.json.encode(make_body(status, message, code))
+
+
+def error_line(method: str, target: str, upstream: str, status: int, message: str) -> bytes:
+    """Encode the line by which a stream of NDJSON says an error of our own."""
+    return error_body(method, target, upstream, status, message) + b"\n"
 
 
 def error_events(method: str, target: str, upstream: str, status: int, message: str, number: int) -> bytes:
