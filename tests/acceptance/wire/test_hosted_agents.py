@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.support.hosted import SESSION, Json, anthropic_reading, bytes_of, custom_call, said, sub_agent, turn
 from tests.support.sdks import anthropic_client
-from tests.support.server import run, serving
+from tests.support.server import run, running, serving
 
 EVENTS = [*turn(1, "What is here?", "One file."), *custom_call(2)]
 CUT, AGAIN, LISTED = 14, 11, 19
@@ -114,3 +114,19 @@ def test_a_person_sees_the_turns_and_those_of_a_sub_agent_below(tmp_path: Path) 
         "  It is empty.",
         "Nothing in it.",
     ]
+
+
+def test_a_recorded_session_answers_the_sdk_as_its_provider_did(tmp_path: Path) -> None:
+    db = tmp_path / "log.db"
+    with provider(EVENTS) as base, serving(db, "--upstream", f"anthropic={base}") as recorder:
+        url = f"{recorder.base}/anthropic"
+        with anthropic_client(url) as client:
+            client.beta.sessions.events.send(SESSION, events=ASKED)
+        live = anthropic_reading(url)
+        recorder.stop()
+    with running(db, "mock", SESSION) as mock:
+        url = f"{mock.base}/anthropic"
+        with anthropic_client(url) as client:
+            sent = client.beta.sessions.events.send(SESSION, events=ASKED).data
+        assert [each.id for each in sent or ()] == [EVENTS[0]["id"]]
+        assert anthropic_reading(url) == live
