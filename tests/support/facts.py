@@ -110,6 +110,7 @@ def folded(exchange: Exchange, events: Iterable[Event]) -> Rows:
 PATHS = {
     "anthropic": "/v1/messages",
     "anthropic-sessions": "/v1/sessions/sesn_1/events/stream",
+    "bedrock-converse": "/model/m/converse-stream",
     "gemini": "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
     "gemini-interactions": "/v1beta/interactions",
     "mcp": "/mcp",

@@ -50,6 +50,7 @@ _FOLDERS = (
     "recorder.wire.dialects.mcp",
     "recorder.wire.dialects.anthropic_sessions",
     "recorder.wire.dialects.ollama",
+    "recorder.wire.dialects.bedrock_converse",
     "recorder.wire.dialects.openai_agents",
 )
 

@@ -349,6 +349,7 @@ ROUTES = [
     ("POST", "/mcp", "mcp"),
     ("GET", "/shop/mcp/", "mcp"),
     ("POST", "/mcp/other", "other"),
+    ("POST", "/model/eu.amazon.nova%3A0/converse-stream", "bedrock-converse"),
     ("POST", "/api/chat", "ollama"),
     ("POST", "/ollama/api/generate", "ollama"),
     ("GET", "/api/chat", "other"),
@@ -395,6 +396,8 @@ ENDINGS = [
     ("mcp", frame({"jsonrpc": "2.0", "id": 0, "result": {}}), "completed"),
     ("mcp", frame({"jsonrpc": "2.0", "id": 0, "error": {"code": -32601}}), "failed"),
     ("mcp", frame({"jsonrpc": "2.0", "id": 0, "method": "sampling/createMessage"}), None),
+    ("bedrock-converse", frame({"usage": {}}, "metadata"), "completed"),
+    ("bedrock-converse", frame({"message": "no"}, "throttlingException"), "failed"),
     ("ollama", frame({"done": True}), "completed"),
     ("ollama", frame({"done": False}), None),
     ("ollama", frame({"error": "a text"}), "failed"),
@@ -409,9 +412,9 @@ def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None)
     assert dialect.terminal.get(dialect.keys(raw).type or "") == ending
 
 
-def test_five_wire_formats_promise_a_last_event() -> None:
+def test_six_wire_formats_promise_a_last_event() -> None:
     promising = {dialect.name for dialect in DIALECTS if dialect.needs_terminal}
-    assert promising == {"openai-responses", "anthropic", "gemini-interactions", "mcp", "ollama"}, (
+    assert promising == {"openai-responses", "anthropic", "gemini-interactions", "mcp", "ollama", "bedrock-converse"}, (
         "name a further one here, and its last event in `ENDINGS`"
     )
 

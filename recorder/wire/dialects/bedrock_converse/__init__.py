@@ -1,0 +1,54 @@
+"""Bedrock's Converse: messages of the binary event stream of AWS, whose headers say their types; blocks by index.
+
+Written after the service model of botocore 1.44. Must not know: other wire formats.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from recorder.wire.dialects.bedrock_converse.conversation import ConverseConversation
+from recorder.wire.dialects.bedrock_converse.decoder import EXCEPTIONS, ConverseDecoder
+from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.keys import KeyExtractor, Named, Payload, Whole
+
+
+class _Event(Payload):
+    contentBlockIndex: Whole | None = None
+
+
+def _name(event: _Event) -> Named:
+    return None, None, None, event.contentBlockIndex
+
+
+def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
+    """Return an error in the shape of AWS, whose type is a header."""
+    return {"message": message}
+
+
+DIALECT = Dialect(
+    name="bedrock-converse",
+    routes=re.compile(r"^POST /(?:.*/)?model/[^/]+/converse(?:-stream)?$"),
+    keys=KeyExtractor(_Event, _name, event_line_first=True),
+    decoder=ConverseDecoder,
+    terminal={"metadata": "completed", **dict.fromkeys(EXCEPTIONS, "failed")},
+    needs_terminal=True,
+    whole_reasons=frozenset({"end_turn", "tool_use", "stop_sequence"}),
+    error_body=error_body,
+    error_statuses=(400, 403, 404, 424, 429, 500, 503),
+    conversation=ConverseConversation,
+    fields=ResponseFields(
+        texts=paths("delta.text delta.toolUse.input delta.reasoningContent.text start.toolUse.name"),
+        usage=("usage",),
+        noise=noise_fields(
+            """
+id | start.toolUse.toolUseId output.message.content.*.toolUse.toolUseId | made anew for each call
+time | metrics.latencyMs | how long the answer took
+padding | p | hides how long a delta is
+"""
+        ),
+    ),
+    places=RequestPlaces(of_model=paths("messages system")),
+    target=lambda is_document, payloads: f"/model/unknown/converse{'' if is_document else '-stream'}",
+)
