@@ -91,7 +91,7 @@ def command(
     \b
     recorder import body.sse
     recorder import run.sse.jsonl --json
-    recorder import ~/.claude/projects ~/.codex/sessions ~/.gemini/tmp ~/.local/share/opencode
+    recorder import ~/.claude/projects ~/.codex/sessions
     recorder import fixtures/*.chunks.txt --dialect openai-responses --session all
     recorder export latest | recorder import - --session copy --db other.db
     """
