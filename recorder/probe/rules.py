@@ -59,7 +59,7 @@ A field of the answer is missing, or has another type than the API declares.
 The SDKs do not check: they return the value as it is, and a client fails where it uses it (`None`
  has no attribute `content`, `KeyError`). Clients with checked types (Rust, Go, Java) refuse the
  whole answer.
-openai-python 3.52, anthropic 2.11, google-genai 3.4: types
+openai-python 3.52, anthropic 2.11, google-genai 3.6: types
 
 PR015 error
 The reason to finish is not the one that the API has for this end.

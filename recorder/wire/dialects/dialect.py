@@ -156,6 +156,22 @@ class HostedSession(msgspec.Struct, frozen=True):
     stream: re.Pattern[str]  # of "METHOD /path", of its events: what several such requests get is one response
 
 
+class ResponseRoutes(msgspec.Struct, frozen=True):
+    """The requests for a response by its id, each a pattern of "METHOD /path" with the id in one of its groups."""
+
+    asked_for: re.Pattern[str]  # for anything of it: to get, follow, end or delete it
+    retrieved: re.Pattern[str] | None = None  # for the response, which is the same as before
+
+
+def response_routes(collection: str) -> ResponseRoutes:
+    """Return the routes of responses that are resources, below the path of that name."""
+    cancel = rf"POST /(?:.*/)?{collection}/([^/]+)/cancel"
+    return ResponseRoutes(
+        re.compile(rf"^(?:(?:GET|DELETE) /(?:.*/)?{collection}/([^/]+)(?:/.*)?|{cancel})$", re.DOTALL),
+        re.compile(rf"^(?:GET /(?:.*/)?{collection}/([^/]+)|{cancel})$", re.DOTALL),
+    )
+
+
 class Dialect(msgspec.Struct, frozen=True):
     """One wire format."""
 
@@ -218,8 +234,7 @@ class Dialect(msgspec.Struct, frozen=True):
         """Return whether only its reader ends the stream that answers a request."""
         return self.endless is not None and self.endless.search(f"{method} {target.partition('?')[0]}") is not None
 
-    asked_for: re.Pattern[str] | None = None
-    """Searched in "METHOD /path" of a request for all of a response or for its stream: a group of it is the id."""
+    response_routes: ResponseRoutes | None = None  # None: nothing is asked for by an id
     session_fields: tuple[str, ...] = ()  # paths in the bodies of requests at which the name of a session is
 
     def request_facts(self, path: str, body: bytes) -> RequestFacts:

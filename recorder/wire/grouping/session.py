@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from recorder.model.events import PROBE, WEBSOCKET, RequestHead
-from recorder.wire.dialects import Dialect, by_path
+from recorder.wire.dialects import by_path
 from recorder.wire.grouping.history import Chain, chain
 from recorder.wire.grouping.probes import is_probe
 from recorder.wire.grouping.purpose import CLAIMED
@@ -177,7 +177,7 @@ def _session(head: RequestHead, request: Claims) -> tuple[str | None, str]:
     rule, name = first((*own_rules, *SESSION_RULES), request) if own_rules else first(SESSION_RULES, request)
     if rule:
         return name, rule.name
-    response_id = _response_asked_for(head, dialect)
+    response_id = _id_in(dialect.response_routes.asked_for, head) if dialect.response_routes else None
     if response_id:
         return response_id, PREVIOUS_RESPONSE
     if "mcp-method" in request.headers:
@@ -197,18 +197,6 @@ def _client(user_agent: str) -> tuple[str | None, str | None]:
     return (cleaned(match[1]), cleaned(match[2])) if match else (None, None)
 
 
-_RESPONSE = re.compile(
-    r"(?:(?:GET|DELETE) /(?:.*/)?(?:responses|interactions)/([^/]+)(?:/.*)?"
-    r"|POST /(?:.*/)?(?:responses|interactions)/([^/]+)/cancel)",
-    re.DOTALL,
-)
-
-_RETRIEVED = re.compile(
-    r"GET /(?:.*/)?(?:responses|interactions)/([^/]+)|POST /(?:.*/)?(?:responses|interactions)/([^/]+)/cancel",
-    re.DOTALL,
-)
-
-
 def _hosted(head: RequestHead) -> tuple[str | None, str | None]:
     """Return the id of the session that a provider keeps, and of a thread of it, as the path names them."""
     path = head.target.partition("?")[0]
@@ -217,10 +205,9 @@ def _hosted(head: RequestHead) -> tuple[str | None, str | None]:
     return (cleaned(unquote(match["session"])), cleaned(unquote(match["thread"] or ""))) if match else (None, None)
 
 
-def _response_asked_for(head: RequestHead, dialect: Dialect) -> str | None:
-    """Return the id in `GET /v1/responses/{id}` and its kin, and in a route that a dialect says to have one."""
-    route = f"{head.method} {head.target.partition('?')[0]}"
-    match = _RESPONSE.fullmatch(route) or (dialect.asked_for.search(route) if dialect.asked_for else None)
+def _id_in(pattern: re.Pattern[str] | None, head: RequestHead) -> str | None:
+    """Return the id of a response in the path of a request, as in `GET /v1/responses/{id}`."""
+    match = pattern.search(f"{head.method} {head.target.partition('?')[0]}") if pattern else None
     found = next(filter(None, match.groups()), None) if match else None
     return cleaned(unquote(found)) if found else None
 
@@ -230,11 +217,11 @@ def _resumed(head: RequestHead) -> tuple[str | None, int | None]:
     whole).
     """
     path, _, query = head.target.partition("?")
-    hosted = by_path(head.method, path).hosted
-    if hosted is not None and hosted.stream.fullmatch(f"{head.method} {path}"):
+    dialect = by_path(head.method, path)
+    if dialect.hosted is not None and dialect.hosted.stream.fullmatch(f"{head.method} {path}"):
         return "/".join(filter(None, _hosted(head))), NO_NUMBER
-    match = _RETRIEVED.fullmatch(f"{head.method} {path}")
-    response_id = cleaned(unquote(match[1] or match[2])) if match else None
+    routes = dialect.response_routes
+    response_id = _id_in(routes.retrieved, head) if routes else None
     parameters = dict(parse_qsl(query))
     after = re.fullmatch(r"[0-9]{1,18}", parameters.get("starting_after", ""))
     is_stream = head.method == "GET" and parameters.get("stream", "").lower() in ("true", "1")

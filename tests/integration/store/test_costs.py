@@ -267,6 +267,25 @@ def test_what_a_response_takes_beside_its_message_costs_too(
     assert asked(database, "SELECT billed_input_tokens, billed_output_tokens FROM usage") == [billed]
 
 
+def test_an_interaction_costs_its_thoughts_and_what_tools_read(database: URL) -> None:
+    usage = {"total_input_tokens": 1000, "total_cached_tokens": 400, "total_tool_use_tokens": 50}
+    usage |= {"total_output_tokens": 100, "total_thought_tokens": 60}
+    document = {"id": "v1_a", "object": "interaction", "status": "completed", "model": "m-1", "usage": usage}
+    completed = {"event_type": "interaction.completed", "interaction": document}
+    with written(database) as connection:
+        put(connection, *price_rows("m-%", "google", input="1", cache_read="0.1", output="5"))
+        for number, body, content_type in (
+            (1, json.dumps(document).encode(), "application/json"),
+            (2, b"data: %b\n\n" % json.dumps(completed).encode(), "text/event-stream"),
+        ):
+            api = "gemini-interactions"
+            exchange = an_exchange(connection, number, started_ns=AT_NS, provider="google", api=api)
+            rows = folded(*captured(body, api, content_type=content_type, exchange=exchange))
+            put(connection, *rows["exchanges"], *rows["usage"])
+    cost = 650 * 1_000_000 + 400 * 100_000 + 160 * 5_000_000
+    assert [each[:2] for each in costs(database).values()] == [(cost, None)] * 2
+
+
 def test_a_price_of_ones_own_counts_as_it_stands_wherever_the_model_ran(database: URL) -> None:
     tokens = {"input_tokens": 1000, "output_tokens": 0, "inference_geo": "us"}
     with written(database) as connection:

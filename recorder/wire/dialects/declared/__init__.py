@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal
 
 from recorder.wire.dialects.declared.decoder import MEANINGS, Declaration, DeclaredDecoder, DeclaredKeys
-from recorder.wire.dialects.dialect import Dialect, Ending, ResponseFields
+from recorder.wire.dialects.dialect import Dialect, Ending, ResponseFields, ResponseRoutes
 from recorder.wire.dialects.json_values import names
 from recorder.wire.dialects.keys import ERROR
 
@@ -59,7 +59,7 @@ def parse(name: str, given: Any, taken: Collection[str]) -> Dialect:
         decoder=partial(DeclaredDecoder, declaration),
         terminal=ends,
         needs_terminal="completed" in ends.values(),
-        asked_for=pattern if pattern.groups else None,
+        response_routes=ResponseRoutes(pattern) if pattern.groups else None,
         session_fields=(".".join(declaration.session),) if declaration.session else (),
         fields=ResponseFields(texts=_text_paths(declaration)),
         profiles=(DECLARED,),

@@ -13,7 +13,15 @@ from typing import Any
 
 import msgspec
 
-from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    RequestNoise,
+    RequestPlaces,
+    ResponseFields,
+    noise_fields,
+    paths,
+    response_routes,
+)
 from recorder.wire.dialects.gemini_interactions.conversation import CONTINUATION, InteractionsConversation
 from recorder.wire.dialects.gemini_interactions.decoder import COMPLETED, InteractionsDecoder
 from recorder.wire.dialects.json_values import Object
@@ -134,6 +142,7 @@ time | interaction>created interaction>updated | when an interaction was made, a
             """),
     ),
     profiles=("gemini-interactions",),
+    response_routes=response_routes("interactions"),
     speaks=speaks,
     is_event=is_event,
     target=lambda is_document, payloads: "/v1beta/interactions",

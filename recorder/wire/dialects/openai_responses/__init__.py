@@ -21,6 +21,7 @@ from recorder.wire.dialects.dialect import (
     WebSocketFormat,
     noise_fields,
     paths,
+    response_routes,
 )
 from recorder.wire.dialects.json_values import UNUSUAL, Object
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
@@ -178,6 +179,7 @@ padding | obfuscation | hides from a listener how long a delta is
             """),
     ),
     profiles=("openai", "codex", "sdk"),
+    response_routes=response_routes("responses"),
     speaks=speaks,
     is_event=is_event,
     target=lambda is_document, payloads: "/v1/responses",

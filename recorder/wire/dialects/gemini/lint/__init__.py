@@ -2,7 +2,7 @@
 
 Must not know: other APIs, and where recordings come from.
 
-The behaviour of google-genai 3.4 for Python was read in its source and measured; that of the SDK for JavaScript and of
+The behaviour of google-genai 3.6 for Python was read in its source and measured; that of the SDK for JavaScript and of
 Gemini CLI was read. The first is the strictest of all clients in reading lines, and declares the type of every field.
 """
 
