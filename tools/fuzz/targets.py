@@ -81,14 +81,6 @@ def _parts(parser: MessageParser, chunks: list[bytes]) -> list[Part]:
     return parts
 
 
-_PATHS = (
-    "/v1/responses",
-    "/v1/chat/completions",
-    "/v1/messages",
-    "/v1beta/models/m:streamGenerateContent",
-    "/v1beta/interactions",
-    "/x",
-)
 _TYPES = ("text/event-stream", "application/json")
 
 
@@ -98,7 +90,7 @@ def dialects(data: bytes) -> None:
     dialect = DIALECTS[choice % len(DIALECTS)]
     request, _, body = body.partition(b"\n\n\n")
     session_id, exchange_id = make_id(1), make_id(2)
-    target = _PATHS[choice % len(DIALECTS)]
+    target = dialect.target(False, ())
     row = Exchange(session_id, exchange_id, START_NS, "r", "openai", dialect.name, "POST", target)
     head = RequestHead(exchange_id, session_id, START_NS, "POST", target, "openai", [])
     capture = Capture(session_id, exchange_id, dialect, 0, row_root(row))

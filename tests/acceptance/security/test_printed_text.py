@@ -64,6 +64,13 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
         ["FILE", "--check", HOSTILE, "--", sys.executable, "-c", "print('nothing is asked')"],
         ["BROKEN", "--check", "true", "--", HOSTILE],
     ],
+    "tap": [
+        [HOSTILE, "--", "true"],
+        ["x", "--", HOSTILE],
+        ["x", "--replay", HOSTILE],
+        ["x", "--replay", "FILE", "--speed", HOSTILE],
+        ["x", "--replay", "BROKEN"],
+    ],
     "resend": [
         ["latest", "--to", "http://127.0.0.1:1", "--dry-run", "--model", HOSTILE],
         ["latest", "--to", HOSTILE],

@@ -459,7 +459,7 @@ def test_a_body_is_written_to_be_read() -> None:
         ("http://127.0.0.1:8787/responses", "https://api.openai.com/v1/responses"),
         ("https://openrouter.ai/api/v1/responses", "https://openrouter.ai/api/v1/responses"),
         ("http://localhost:11434/api/chat", "http://localhost:11434/api/chat"),
-        ("/api/chat", "https://other.invalid/api/chat"),
+        ("/api/talk", "https://other.invalid/api/talk"),
     ],
 )
 def test_a_uri_is_where_a_client_asks_without_a_recorder(uri: str, exported: str) -> None:

@@ -46,7 +46,7 @@ def is_last(events: Sequence[Object]) -> bool:
 
 def is_event(payload: Object) -> bool:
     """Return whether a payload is an event of a session."""
-    return payload.get("type") in EVENTS
+    return str(payload.get("type")) in EVENTS
 
 
 DIALECT = Dialect(
