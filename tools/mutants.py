@@ -152,7 +152,7 @@ MUTANTS: list[Mutant] = [
     ),
     Mutant(
         "A10: a turn gets another id when it is fed again",
-        "recorder/ingest/websocket_capture.py",
+        "recorder/ingest/turn_ids.py",
         "own_id = _turn_id(connection.exchange_id, number, started_ns)",
         "own_id = uuid7(started_ns, __import__('os').urandom(10))",
         "tests/integration/ingest/test_websocket_log.py::test_any_batches_give_the_same_rows[5]",

@@ -29,10 +29,11 @@ from recorder.model.facts import (
     UsageReported,
 )
 from recorder.model.text import storable
-from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, FactReader, Pieces
+from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT, FactReader
 from recorder.projections.fold import Folding, Rows
 from recorder.projections.item import ItemFact, Slot, Unmatched, slot_of
 from recorder.projections.items import ITEMS_LIMIT
+from recorder.projections.pieces import Pieces
 from recorder.projections.rows import ItemRow, TimingRow, UsageRow
 from recorder.replay.matching import MatchRequest
 from recorder.replay.matching.fingerprint import NO_JSON, json_value, request_of

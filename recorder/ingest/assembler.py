@@ -31,7 +31,8 @@ from recorder.ingest.pending import (
     no_request,
     request_events,
 )
-from recorder.ingest.websocket_capture import WebSocketCapture, dialect_of, turn_head
+from recorder.ingest.turn_ids import turn_head
+from recorder.ingest.websocket_capture import WebSocketCapture, dialect_of
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.chain import row_root
 from recorder.model.events import (

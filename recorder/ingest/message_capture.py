@@ -249,6 +249,13 @@ class OpenTurn(msgspec.Struct, eq=False):
     stream_id: str | None = None
     response_id: str | None = None
     has_head: bool = False
+    has_begun: bool = False  # a response to it
+    is_asked_for: bool = False  # by a message, and not only by sound that the server may answer
+
+
+SETUP_LIMIT = 2**20
+"""Bytes of the message that sets up a live session, which is kept for the request of each of its turns: the
+instructions and tools of agents have some tens of thousands."""
 
 
 class OpenTurns:
@@ -268,6 +275,15 @@ class OpenTurns:
     @property
     def is_full(self) -> bool:
         return len(self._open) >= OPEN_TURNS
+
+    @property
+    def latest(self) -> OpenTurn | None:
+        return self._open[-1] if self._open else None
+
+    @property
+    def have_begun(self) -> bool:
+        """Return whether none of them waits for a response."""
+        return all(turn.has_begun for turn in self._open)
 
     def add(self, turn: OpenTurn) -> None:
         self._open.append(turn)

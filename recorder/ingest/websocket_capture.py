@@ -12,6 +12,8 @@ Rules of this file:
   connection.
 * A response that begins and that no open turn waits for is a turn, too: the server began it. Its request is the message
   that steered the response which it continues, or nothing.
+* In a live session nothing need ask: the first message of the client since the turn before begins one, if it is of the
+  dialect's `opening_types`. Its request repeats the message that set the session up; all others are `sent` in it.
 * Nothing that either side sends raises. What cannot be read is kept as it is and flagged; of the client's direction
   only as text, because a secret cannot be looked for in other bytes.
 * After a gap nothing of that direction can be framed any more: a frame says how long it is, and nothing says where
@@ -21,18 +23,15 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from hashlib import sha256
 
 import msgspec
 
 from recorder.ingest.capture import Capture
-from recorder.ingest.message_capture import MessageCapture, OpenTurn, OpenTurns
+from recorder.ingest.message_capture import NO_MESSAGE, SETUP_LIMIT, MessageCapture, OpenTurn, OpenTurns
 from recorder.model.events import (
-    WEBSOCKET,
     CloseRecord,
     ControlRecord,
     Event,
-    Exchange,
     ExchangeEnd,
     GapRecord,
     Header,
@@ -41,7 +40,6 @@ from recorder.model.events import (
     ResponseHead,
     Side,
 )
-from recorder.model.ids import turn_id, uuid7
 from recorder.wire.dialects import Dialect, MessageIds, by_name, by_request
 from recorder.wire.framing.lines import LineParser
 from recorder.wire.framing.websocket import (
@@ -108,6 +106,8 @@ class WebSocketCapture:
         self._handshake = handshake
         self._connection, self._redactor, self._begin = connection, redactor, begin
         self._format = dialect.websocket
+        self._live = None if self._format is None else self._format.live
+        self._setup = NO_MESSAGE  # of a live session: what holds for its turns
         self._terminal = dialect.terminal
         self._request = {name.lower(): value for name, value in request}
         self._parsers: dict[Side, MessageParser | LineParser | UnreadableDirection] = {}
@@ -301,17 +301,39 @@ class WebSocketCapture:
         keys = self._connection.keys_of(message.payload)
         is_request = self._format is not None and keys.type == self._format.request_type
         ids = self._format.ids(message.payload) if self._format else MessageIds()
+        if self._live is not None:
+            self._note_setup(keys.type, message)
+            self._open_turn(t_ns, is_first=keys.type in self._live.opening_types, asks=is_request, events=events)
+            is_request = False  # it is a message of that turn, as all others are
         if is_request and not self._open.is_full:
             self._begin_turn(t_ns, message, ids.stream_id, events)
             return
-        if self._format is not None and keys.type == self._format.steer_type:
+        if self._live is None and self._format is not None and keys.type == self._format.steer_type:
             ids = ids._replace(response_id=ids.previous_response_id)
             self._open.steer(ids.response_id, message)
-        turn = None if is_request else self._open.of(ids)
+        turn = None if is_request else self._turn_of_client(ids)
         payload = self._redactor.redact(message.payload, cut=message.fault is not None).body
         keys = keys if payload is message.payload else self._connection.keys_of(payload)
         capture = self._connection if turn is None else turn.capture
         events += capture.sent(t_ns, payload, keys)
+
+    def _turn_of_client(self, ids: MessageIds) -> OpenTurn | None:
+        """Return the open turn of a further message: in a live session the latest, unless it names another one."""
+        is_of_latest = self._live is not None and ids.response_id is None
+        return self._open.latest if is_of_latest else self._open.of(ids)
+
+    def _note_setup(self, type: str | None, message: Message) -> None:
+        """Keep the latest message that says what holds for the turns of a live session from now on."""
+        if self._live is not None and type in self._live.setup_types and len(message.payload) <= SETUP_LIMIT:
+            self._setup = message
+
+    def _open_turn(self, t_ns: int, *, is_first: bool, asks: bool, events: list[Event]) -> None:
+        """Begin a turn of a live session with a message of the client, if it is the first of one or asks for one."""
+        begins = (is_first and not self._open) or (asks and self._open.have_begun)
+        if begins and not self._open.is_full:
+            self._begin_turn(t_ns, self._setup, None, events)
+        for turn in self._open if asks else ():
+            turn.is_asked_for = True
 
     def _begin_turn(self, t_ns: int, request: Message, stream_id: str | None, events: list[Event]) -> OpenTurn:
         self._turns += 1
@@ -325,17 +347,18 @@ class WebSocketCapture:
     def _take_answer(self, t_ns: int, message: Message, events: list[Event]) -> None:
         """Read a message of the server: of the turn that it answers, or of none."""
         payload, keys = message.payload, self._connection.keys_of(message.payload)
-        begins = self._format is not None and keys.type == self._format.begin_type
+        begins = self._format is not None and keys.type in self._format.begin_types
         ids = self._format.ids(payload) if self._format and (self._open or begins) else MessageIds()
-        if begins and self._open.is_unasked(ids):
-            turn: OpenTurn | None = self._begin_turn(
-                t_ns, self._open.steered(ids.previous_response_id), ids.stream_id, events
-            )
+        self._note_setup(keys.type, message)
+        if begins and self._is_unasked(ids):
+            request = self._open.steered(ids.previous_response_id) if self._live is None else self._setup
+            turn: OpenTurn | None = self._begin_turn(t_ns, request, ids.stream_id, events)
         else:
             turn = self._open.of(ids)
         if turn is None:
             events += self._connection.message(t_ns, payload, keys)
             return
+        turn.has_begun = turn.has_begun or begins
         turn.response_id = turn.response_id or ids.response_id
         turn.stream_id = turn.stream_id or ids.stream_id
         if not turn.has_head and self._head is not None:
@@ -347,9 +370,14 @@ class WebSocketCapture:
         if keys.type in self._terminal:
             self._end_turn(turn, t_ns, ExchangeEnd("eof"), events)
 
+    def _is_unasked(self, ids: MessageIds) -> bool:
+        """Return whether a response that begins is one that the server begins by itself."""
+        return self._open.is_unasked(ids) or (self._live is not None and not self._open)
+
     def _end_turns(self, t_ns: int, end: ExchangeEnd, events: list[Event]) -> None:
         for turn in self._open:
-            self._end_turn(turn, t_ns, end, events)
+            is_owed = self._live is None or turn.has_begun or turn.is_asked_for
+            self._end_turn(turn, t_ns, end if is_owed else ExchangeEnd("client_done"), events)
 
     def _end_turn(self, turn: OpenTurn, t_ns: int, end: ExchangeEnd, events: list[Event]) -> None:
         self._open.end(turn)
@@ -395,42 +423,3 @@ def dialect_of(head: RequestHead, body: bytes = b"") -> Dialect:
 
 def _is_websocket(headers: Iterable[Header]) -> bool:
     return any(name.lower() == "upgrade" and value.strip().lower() == "websocket" for name, value in headers)
-
-
-def turn_head(connection: RequestHead, after_ns: int, number: int) -> RequestHead:
-    """Return the head of a turn that began so long after its connection, with ids that follow from the two.
-
-    An imported connection has its id from the time of the import, and so have its turns.
-    """
-    started_ns = connection.started_ns + after_ns
-    digest = sha256(f"{connection.exchange_id}/{number}/session".encode()).digest()
-    own_id = _turn_id(connection.exchange_id, number, started_ns)
-    return msgspec.structs.replace(
-        connection,
-        exchange_id=own_id if connection.imported is None else turn_id(connection.exchange_id, number),
-        session_id=uuid7(started_ns, _order(number) + digest[:8]),
-        started_ns=started_ns,
-        method=WEBSOCKET,
-    )
-
-
-def is_turn_of(connection_id: str, turn: Exchange) -> bool:
-    """Return whether an exchange is a turn on a connection that was recorded here, by its id."""
-    low = int(turn.exchange_id[15:18], 16)  # of its number, the bits that an id keeps
-    numbers = range(low, _NUMBERS, 1 << 12)
-    return any(turn.exchange_id == _turn_id(connection_id, number, turn.started_ns) for number in numbers)
-
-
-_NUMBERS = 2**16
-"""Numbers of turns that ids tell apart."""
-
-
-def _turn_id(connection_id: str, number: int, started_ns: int) -> str:
-    """Return the id of a turn. Its number comes before the digest: the log orders exchanges by their ids, also those
-    that begin in one millisecond.
-    """
-    return uuid7(started_ns, _order(number) + sha256(f"{connection_id}/{number}".encode()).digest()[:8])
-
-
-def _order(number: int) -> bytes:
-    return (number % _NUMBERS).to_bytes(2)

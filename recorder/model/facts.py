@@ -244,6 +244,7 @@ class ErrorReported(Fact, frozen=True, gc=False):
     code: str | None = None
     message: str | None = None
     param: str | None = None  # of the request: what is wrong with it
+    ends: bool = True  # False: a response that completes after it is whole nevertheless
 
 
 class UnknownType(Fact, frozen=True, gc=False):

@@ -322,6 +322,8 @@ class ExchangeFacts:
         self._serve(event)
         self.is_finished = True
         self.finish_reason = fact.reason or self.finish_reason
+        if self.failed is not None and not self.failed.ends and fact.verdict != "failed":
+            self.failed = None  # what it was about did not keep the response from its end
 
     def _on_failed(self, fact: ErrorReported, event: Event) -> None:
         self.failed = self.failed or fact  # what follows repeats it, mostly with less

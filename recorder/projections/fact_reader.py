@@ -33,6 +33,7 @@ from recorder.model.facts import (
     UnterminatedEvent,
 )
 from recorder.model.prices import usd
+from recorder.projections.pieces import Pieces
 from recorder.wire.conclusion import worse
 from recorder.wire.dialects import Dialect, answered_in, by_name
 from recorder.wire.dialects.decoder import FastPath, common_delta
@@ -44,6 +45,7 @@ from recorder.wire.framing import MESSAGES, SSE, Framing, framing_of_head
 from recorder.wire.framing.sse import BOM
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
+from recorder.wire.recording import live_turn
 from recorder.wire.spoken import SpokenDialect
 
 ERROR_STATUS = 400  # from here on, a body says what went wrong
@@ -109,38 +111,6 @@ def _cost(headers: Sequence[Header]) -> Sequence[Fact]:
     return [CostReported(cost, COST_HEADER) for cost in costs if cost is not None][-1:]
 
 
-_BLANK = b" \t\r\n\0"  # around JSON; of UTF-16, NUL is half a character
-
-
-class Pieces:
-    """Bytes that belong together and came one after another, up to a limit."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._pieces: list[bytes] = []
-        self.size_bytes = 0
-
-    def add(self, piece: bytes) -> None:
-        self.size_bytes += len(piece)
-        if self.size_bytes <= self._limit:
-            self._pieces.append(piece)
-        else:
-            self._pieces.clear()
-
-    @property
-    def is_half_json(self) -> bool:
-        """Return True if they begin with an object or an array, and do not end with the end of one."""
-        first = next((piece for each in self._pieces if (piece := each.lstrip(_BLANK))), b"")
-        last = next((piece for each in reversed(self._pieces) if (piece := each.rstrip(_BLANK))), b"")
-        return first.startswith((b"{", b"[")) and not last.endswith((b"}", b"]"))
-
-    def take(self) -> bytes | None:
-        """Return all pieces joined, or None if they passed the limit, and drop them."""
-        whole = None if self.size_bytes > self._limit else b"".join(self._pieces)
-        self._pieces, self.size_bytes = [], 0
-        return whole
-
-
 class FactReader:
     """A decoder of the events of one exchange into facts."""
 
@@ -152,6 +122,7 @@ class FactReader:
         self._fast_path: dict[str | None, FastPath] = {}
         self._read_as(self._dialect)
         self._request = Pieces(DOCUMENT_LIMIT)
+        self._live_turn = live_turn(exchange)
         self._body = Pieces(DOCUMENT_LIMIT)
         self._parts = Pieces(PAYLOAD_LIMIT)
         self._sent = Pieces(PAYLOAD_LIMIT)  # of the client
@@ -180,6 +151,7 @@ class FactReader:
     def _restart(self) -> None:
         """Forget what an earlier exchange with the same response has said."""
         self._verdict = "completed"  # the worst that the provider has said of the response so far
+        self._may_recover = False  # that it failed was said by an error which a whole response may follow
         self._is_answered = self._is_finished = False
         self._said_end = False
         self._silent_frames = 0  # frames that were read here, and said nothing
@@ -192,6 +164,8 @@ class FactReader:
 
     def facts(self, event: Event) -> Sequence[Fact]:
         """Return the facts of an event."""
+        if self._live_turn is not None:
+            self._live_turn.add(event)
         start, length = event.data_start, event.data_length
         if event.kind == "frame" and start is not None and length is not None:
             delta = common_delta(self._fast_path.get(event.type), event.raw[start : start + length])
@@ -223,10 +197,13 @@ class FactReader:
             if not isinstance(fact, _NO_ANSWER):
                 self._is_answered = True
             if isinstance(fact, ErrorReported):
+                self._may_recover = not fact.ends and (self._may_recover or self._verdict != "failed")
                 self._verdict = "failed"
             elif isinstance(fact, ResponseFinished):
                 self._is_finished = True
-                self._verdict = worse(self._verdict, fact.verdict or "completed")
+                before = "completed" if self._may_recover else self._verdict
+                self._verdict = worse(before, fact.verdict or "completed")
+                self._may_recover = False
         return facts
 
     @property
@@ -270,7 +247,9 @@ class FactReader:
             spoken = (ApiSpoken(answered.name, False),)
         self._head_pos = event.pos
         facts = [] if head is None else [HeadReceived(head.status), *_cost(head.headers)]
-        return [*self._request_facts(), *facts, *spoken]
+        # The request of a live turn goes on while it is answered.
+        asked = self._request_facts() if self._live_turn is None else ()
+        return [*asked, *facts, *spoken]
 
     def _request_facts(self) -> Sequence[Fact]:
         """Return the facts of the request, when it is complete."""
@@ -278,6 +257,8 @@ class FactReader:
             return _NOTHING
         self._is_asking = False
         size_bytes, body = self._request.size_bytes, self._request.take()
+        if self._live_turn is not None:
+            body = self._live_turn.request()
         conversation = self._dialect.read_request(self._path, body or b"")
         request = model_asked_for(body or b"") if conversation is None else conversation.facts()
         head = _decoded(_request_of, self._head) or _RequestClaims()

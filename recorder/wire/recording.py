@@ -17,6 +17,7 @@ from recorder.model.events import (
     LEFT_OUT,
     SWITCHED,
     UNDECODED,
+    WEBSOCKET,
     ControlRecord,
     EndRecord,
     Event,
@@ -33,6 +34,7 @@ from recorder.model.events import (
 )
 from recorder.model.packed_events import Derived, PackedEvents
 from recorder.wire.conclusion import conclusion_of, settled
+from recorder.wire.dialects import LiveRequest, LiveSession, by_name
 from recorder.wire.framing import SSE, Framing, framing_of, framing_of_head
 from recorder.wire.framing.sse import BOM, begins_stream, ends_message, parse
 
@@ -69,6 +71,7 @@ class RecordingBuilder:
         self._exchange = exchange
         self._events = PackedEvents() if keeps_events else None
         self._conclusion = conclusion_of(exchange)
+        self._live_turn = live_turn(exchange)
         self._request: RequestRecord | None = None
         self._response: ResponseHead | None = None
         self._end: EndRecord | None = None
@@ -89,8 +92,7 @@ class RecordingBuilder:
     def add(self, event: Event) -> None:
         """Add the next event."""
         self._end_ns = event.t_ns
-        if self._events is not None:
-            self._events.add(event)
+        self._keep(event)
         if event.kind in BODY_KINDS:
             self._conclusion.follow(event)
             self._add_piece(event)
@@ -116,6 +118,12 @@ class RecordingBuilder:
         self._request = self._decoded(event, RequestRecord)
         if self._request is not None and isinstance(self._request.derived, str):
             self._damage = f"it is derived from {self._request.derived}: no byte of a response is known"
+
+    def _keep(self, event: Event) -> None:
+        if self._events is not None:
+            self._events.add(event)
+        if self._live_turn is not None:
+            self._live_turn.add(event)
 
     def _add_piece(self, event: Event) -> None:
         if event.type == LEFT_OUT:
@@ -159,8 +167,9 @@ class RecordingBuilder:
             request = RequestRecord(exchange.method, exchange.target, exchange.provider, [], 0, "", 0, complete=False)
         # What was left over of a content coding whose end did not come is not part of the body.
         count = self._piece_count - (self._rest if end is not None and end.outcome == "client_done" else 0)
+        body = b"".join(self._body) if self._live_turn is None else self._live_turn.request()
         return Recording(
-            *(exchange, request, b"".join(self._body), self._response, self._head_ns),
+            *(exchange, request, body, self._response, self._head_ns),
             *self._pieces_and_reads(count),
             end,
             self._end_ns,
@@ -203,6 +212,43 @@ class MessageParts:
         message = b"".join(self._parts)
         self._parts.clear()
         return message
+
+
+class LiveTurn:
+    """A turn of a live session, whose request is in several messages: events in order in."""
+
+    def __init__(self, session: LiveSession) -> None:
+        self._heard_types = session.heard_types
+        self._request = session.request()
+        self._setup: list[bytes] = []  # the message that set the session up, in parts
+        self._parts = MessageParts()
+
+    def add(self, event: Event) -> None:
+        """Add the next event of the exchange."""
+        if event.kind == "request" and event.pos:
+            self._setup.append(event.raw)
+        elif event.kind == "sent":
+            message = self._parts.add(event.raw)
+            if message is not None:
+                self._begun().sent(message)
+        elif event.kind == "frame" and event.type in self._heard_types:
+            self._begun().heard(event.raw)
+
+    def request(self) -> bytes:
+        """Return the request so far, as a JSON object."""
+        return self._begun().body()
+
+    def _begun(self) -> LiveRequest:
+        if self._setup:
+            self._request.sent(b"".join(self._setup))
+            self._setup.clear()
+        return self._request
+
+
+def live_turn(exchange: Exchange) -> LiveTurn | None:
+    """Return the reader of a turn of a live session; None for any other exchange, whose request is its body."""
+    format = by_name(exchange.api).websocket if exchange.method == WEBSOCKET else None
+    return None if format is None or format.live is None else LiveTurn(format.live)
 
 
 class _PieceReader:

@@ -11,21 +11,22 @@ a message. Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from recorder.model.events import STDIO, WEBSOCKET, WHOLE, Event, Header, Piece, Recording, ResponseHead
-from recorder.wire.dialects import DIALECTS, MessageIds, WebSocketFormat, by_path
+from recorder.wire.dialects import DIALECTS, LiveSession, MessageIds, WebSocketFormat, by_path
 from recorder.wire.dialects.json_values import Object, as_json, object_, request_object, text, whole, without
 from recorder.wire.dialects.keys import DONE
 from recorder.wire.framing.sse import BOM, FRAME_LIMIT, parse
 from recorder.wire.recording import MessageParts, is_switched
 
 _FORMATS = [each.websocket for each in DIALECTS if each.websocket is not None]
-REQUEST_TYPES = frozenset(type for each in _FORMATS for type in (each.request_type, each.steer_type))
+REQUEST_TYPES = frozenset(type for each in _FORMATS for type in (each.request_type, each.steer_type) if type)
 """The types of the client's messages that a turn begins with, which a POST does not have."""
 
 PROTOCOL = "websocket"
@@ -52,8 +53,28 @@ def is_connection(recorded: Recording) -> bool:
 
 
 def has_turns(target: str) -> bool:
-    """Return whether messages on a connection to that target are turns."""
-    return _format(target) is not None
+    """Return whether each answer on a connection to that target is asked for by one message, as it is by a POST."""
+    format = _format(target)
+    return format is not None and format.live is None
+
+
+def live_session(target: str) -> LiveSession | None:
+    """Return what is known of live sessions to that target, whose turns have many messages of either side."""
+    format = _format(target)
+    return None if format is None else format.live
+
+
+def with_turns(connection: Recording, turns: Iterable[Recording]) -> Recording:
+    """Return the connection of a live session with the messages of its turns among its own, by their times."""
+    pieces, sent = [*connection.pieces], [*connection.sent]
+    for turn in turns:
+        after_ns = turn.exchange.started_ns - connection.exchange.started_ns
+        pieces += [each._replace(t_ns=after_ns + each.t_ns) for each in turn.pieces]
+        sent += [each._replace(t_ns=after_ns + each.t_ns) for each in turn.sent]
+    by_time = attrgetter("t_ns")
+    return msgspec.structs.replace(
+        connection, pieces=tuple(sorted(pieces, key=by_time)), sent=tuple(sorted(sent, key=by_time))
+    )
 
 
 # -- requests
@@ -62,7 +83,7 @@ def has_turns(target: str) -> bool:
 def is_request(target: str, fields: Object) -> bool:
     """Return whether a message of the client on a connection to that target begins a turn."""
     format = _format(target)
-    return format is not None and fields.get("type") == format.request_type
+    return format is not None and format.live is None and fields.get("type") == format.request_type
 
 
 def was_asked_for(target: str, body: bytes) -> bool:
@@ -75,7 +96,7 @@ def was_asked_for(target: str, body: bytes) -> bool:
 def begins_response(target: str, payload: bytes) -> bool:
     """Return whether a message of the server on a connection to that target begins a response."""
     format = _format(target)
-    return format is not None and request_object(payload).get("type") == format.begin_type
+    return format is not None and request_object(payload).get("type") in format.begin_types
 
 
 def message_ids(target: str, payload: bytes) -> MessageIds:

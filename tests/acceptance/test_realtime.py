@@ -61,16 +61,16 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
             yield serve
 
 
-def only(recorder: Serving, session: str) -> Entry:
-    """The only exchange of a session, when it has ended."""
+def ended(recorder: Serving, session: str) -> list[Entry]:
+    """The connection of a session and its turns, when all have ended."""
     found: list[Entry] = []
 
-    def has_ended() -> bool:
+    def have_ended() -> bool:
         found[:] = [entry for entry in entries(recorder.db) if entry.session == session]
-        return [bool(entry.end) for entry in found] == [True]
+        return bool(found) and all(entry.end for entry in found)
 
-    wait_until(has_ended)
-    return found[0]
+    wait_until(have_ended)
+    return sorted(found, key=lambda entry: entry.exchange.method)
 
 
 def payloads(entry: Entry, kind: str) -> list[Any]:
@@ -104,16 +104,17 @@ ANSWERED = ["response.created", "response.output_audio.delta", "response.done"]
 
 
 @pytest.mark.filterwarnings("ignore:connect.. must be used as a context manager")  # by openai 3.52, to websockets 17
-def test_realtime_of_openai_python_is_recorded_as_messages(recorder: Serving) -> None:
+def test_realtime_of_openai_python_is_recorded_as_a_turn(recorder: Serving) -> None:
     assert converse(f"{recorder.base}/s/messages/v1") == ANSWERED
-    entry = only(recorder, "messages")
-    expect_clean(entry)
-    assert entry.exchange.target == "/v1/realtime?model=gpt-realtime"
-    assert [each["type"] for each in payloads(entry, "frame")] == ANSWERED
-    assert payloads(entry, "frame")[1]["delta"] == AUDIO
-    sent = ["session.update", "input_audio_buffer.append", "response.create"]
-    assert [each["type"] for each in payloads(entry, "sent")] == sent
-    assert not any(b"sk-secret" in event.raw for event in entry.events)
+    connection, turn = ended(recorder, "messages")
+    expect_clean(connection)
+    assert connection.exchange.target == "/v1/realtime?model=gpt-realtime"
+    assert (turn.exchange.method, turn.exchange.api) == ("WEBSOCKET", "openai-realtime")
+    assert [each["type"] for each in payloads(turn, "frame")] == ANSWERED
+    assert payloads(turn, "frame")[1]["delta"] == AUDIO
+    assert [each["type"] for each in payloads(connection, "sent")] == ["session.update"]
+    assert [each["type"] for each in payloads(turn, "sent")] == ["input_audio_buffer.append", "response.create"]
+    assert not any(b"sk-secret" in event.raw for entry in (connection, turn) for event in entry.events)
 
 
 @pytest.mark.parametrize("compression", [None, "deflate"])
@@ -125,7 +126,7 @@ def test_gemini_live_is_recorded_as_binary_messages(recorder: Serving, compressi
         assert json.loads(connection.recv()) == {"setupComplete": {}}
         connection.send(json.dumps({"clientContent": {"turnComplete": True}}).encode())
         assert json.loads(connection.recv()) == {"serverContent": {"turnComplete": True}}
-    entry = only(recorder, session)
+    [entry] = ended(recorder, session)
     expect_clean(entry)
     assert payloads(entry, "frame") == [{"setupComplete": {}}, {"serverContent": {"turnComplete": True}}]
     assert [*map(list, payloads(entry, "sent"))] == [["setup"], ["clientContent"]]

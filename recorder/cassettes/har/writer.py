@@ -26,7 +26,7 @@ from recorder.cassettes.sse_jsonl.lines import instant
 from recorder.model.events import WHOLE, Header, Recording, Side, WebSocketTurn, header
 from recorder.model.text import counted
 from recorder.wire.framing.sse import Fields, parse
-from recorder.wire.turns import as_http, is_connection, is_turn
+from recorder.wire.turns import as_http, is_connection, is_turn, live_session
 
 _ERRORS = {"client_disconnect": "net::ERR_ABORTED", "upstream_unreachable": "net::ERR_CONNECTION_FAILED"}
 _OPENING = b'{"log":{"version":"1.2","creator":{"name":"recorder","version":"%b"},"entries":[\n' % __version__.encode()
@@ -73,7 +73,7 @@ def _messages(connection: WrittenConnection) -> Iterator[tuple[int, Side, bytes]
     """Yield the messages of both sides with their wall times: of each exchange those of the client first."""
     for each in (connection.recording, *connection.turns):
         began_ns = each.exchange.started_ns
-        if each is not connection.recording:
+        if each is not connection.recording and live_session(each.request.target) is None:
             yield began_ns, "client", each.request_body
         for message in each.sent:
             if message.is_message:

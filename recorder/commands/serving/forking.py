@@ -11,7 +11,7 @@ from recorder.archive.place import chosen_url
 from recorder.commands.terminal.recordings import loader
 from recorder.commands.terminal.rules import match_rules
 from recorder.errors import NotFoundError, UsageError
-from recorder.ingest.websocket_capture import is_turn_of
+from recorder.ingest.turn_ids import is_turn_of
 from recorder.model.events import WEBSOCKET, Exchange, Recording
 from recorder.model.fork import EditedTurn, ForkedFrom, fork_labels
 from recorder.model.text import counted, safe_text

@@ -51,9 +51,11 @@ from recorder.wire.turns import (
     is_connection,
     is_prewarm,
     is_turn,
+    live_session,
     message_ids,
     prewarm_id,
     was_asked_for,
+    with_turns,
 )
 
 
@@ -188,6 +190,8 @@ class Matcher:
         if isinstance(found, Match) and is_turn(found.recorded):
             turn = self._by_id[found.recorded.exchange.exchange_id].original
             found = msgspec.structs.replace(found, hang_up=self._hang_up(turn), followed_by=self._followed_by(turn))
+        elif isinstance(found, Match) and request.method == WEBSOCKET:
+            found = msgspec.structs.replace(found, recorded=self._with_turns(found.recorded))
         if isinstance(found, Match):
             found = msgspec.structs.replace(found, renumbered=_renumbering(found.recorded, request.body))
             exchange_id = found.recorded.exchange.exchange_id
@@ -201,6 +205,23 @@ class Matcher:
     @Once
     def _by_id(self) -> Mapping[str, Candidate]:
         return {candidate.original.exchange.exchange_id: candidate for candidate in self._all}
+
+    @Once
+    def _live_turns(self) -> Mapping[str, Sequence[Candidate]]:
+        """Return the turns of live sessions, by the id of the connection."""
+        found: dict[str, list[Candidate]] = {}
+        for candidate in self._all:
+            place = candidate.original.request.websocket
+            if isinstance(place, WebSocketTurn) and live_session(candidate.original.request.target) is not None:
+                found.setdefault(place.connection, []).append(candidate)
+        return found
+
+    def _with_turns(self, connection: Recording) -> Recording:
+        """Return the connection of a live session with its turns, which are played back with it; mark them as used."""
+        turns = self._live_turns.get(connection.exchange.exchange_id, ())
+        for turn in turns:
+            self._take(turn)
+        return with_turns(connection, [turn.original for turn in turns]) if turns else connection
 
     @Once
     def _successors(self) -> Mapping[str, Successor]:

@@ -3,9 +3,11 @@
 Where the path has turns, each request message is answered by itself, whatever connection it was recorded on, or none
 (`recorder.replay.websocket.turns`). A handshake that was refused when it was recorded is refused again.
 
-Elsewhere (Realtime, Gemini Live) the handshake is matched, and its connection is played back whole: the server's
-messages, each after the client's that came before it. What the client sends is counted, not compared: the first message
-of the server that came behind the client's third one comes behind the third one again, as long after it.
+Elsewhere the handshake is matched, and its connection is played back whole: the server's messages, each after the
+client's that came before it. What the client sends is counted, not compared: the first message of the server that came
+behind the client's third one comes behind the third one again, as long after it. In a live session (Realtime, Gemini
+Live) sound is counted by its size, because each run cuts it into other pieces; and an id that the client makes anew
+stands in the place of the recorded one.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from recorder.replay.pace import Pace, Waiting
 from recorder.replay.transport import ReplayTransport, match_request, origin_of, whole
 from recorder.replay.websocket.connection import ReplayedConnection
 from recorder.replay.websocket.turns import OF_THE_HANDSHAKE, Turns
-from recorder.wire.dialects import error_body
+from recorder.wire.dialects import LiveSession, error_body
+from recorder.wire.dialects.json_values import as_json, request_object
 from recorder.wire.framing.websocket import Message
 from recorder.wire.redaction.headers import COUNTED
-from recorder.wire.turns import PROTOCOL, has_turns
+from recorder.wire.turns import PROTOCOL, has_turns, live_session
 from recorder.wire.websocket_endpoint import HandshakeError, MessageKind, OutgoingFrame, accepted, offered_protocols
 
 _FIN, _OPCODE = 0x80, 0x0F  # of the first byte of a frame
@@ -43,22 +46,48 @@ class PlayedMessage(NamedTuple):
     delay_ns: int
     opcode: MessageKind
     payload: bytes
+    sound_bytes: int = 0  # that the client must have sent, too; it is due so long after the last of these
+    is_after_sound: bool = False  # they came behind the client's message
 
 
 def script_of(recorded: Recording) -> list[PlayedMessage]:
     """Return the messages of the server in order, each with what it follows."""
-    heard_ns = [recorded.head_ns]
     opcodes = iter(_opcodes(recorded.frames))
-    asked_ns = iter([*_sent_ns(recorded.frames), None])
-    next_ns = next(asked_ns)
+    heard = iter([*_heard(recorded), None])
+    before, after, sound_bytes, is_after_sound = recorded.head_ns, 0, 0, False
+    next_heard = next(heard)
     script: list[PlayedMessage] = []
     for piece in recorded.pieces:
-        while next_ns is not None and next_ns <= piece.t_ns:
-            heard_ns.append(next_ns)
-            next_ns = next(asked_ns)
-        delay_ns = max(0, piece.t_ns - heard_ns[-1])
-        script.append(PlayedMessage(len(heard_ns) - 1, delay_ns, next(opcodes, _TEXTUAL), piece.raw))
+        while next_heard is not None and next_heard.t_ns <= piece.t_ns:
+            before, is_after_sound = next_heard.t_ns, next_heard.sound_bytes is not None
+            after += next_heard.sound_bytes is None
+            sound_bytes += next_heard.sound_bytes or 0
+            next_heard = next(heard)
+        delay_ns = max(0, piece.t_ns - before)
+        opcode = next(opcodes, _TEXTUAL)
+        script.append(PlayedMessage(after, delay_ns, opcode, piece.raw, sound_bytes, is_after_sound))
     return script
+
+
+class HeardMessage(NamedTuple):
+    """A message of the client."""
+
+    t_ns: int
+    sound_bytes: int | None  # if it is only sound
+    ids: Sequence[str] = ()  # that the client made
+
+
+def _heard(recorded: Recording) -> Sequence[HeardMessage]:
+    """Return the client's messages. Of those that are not of a live session, the times are enough."""
+    live = live_session(recorded.request.target)
+    if live is None or not recorded.sent:
+        return [HeardMessage(t_ns, None) for t_ns in _sent_ns(recorded.frames)]
+    return [_read(live, each.t_ns, each.raw) for each in recorded.sent if each.is_message]
+
+
+def _read(live: LiveSession, t_ns: int, payload: bytes) -> HeardMessage:
+    message = request_object(payload)
+    return HeardMessage(t_ns, live.sound_size(message), live.client_ids(message))
 
 
 def _sent_ns(frames: Sequence[FrameShape]) -> Iterator[int]:
@@ -81,38 +110,59 @@ class Playback(ReplayedConnection):
     def __init__(self, request: Request, recorded: Recording, replay: ReplayTransport) -> None:
         super().__init__(request, takes_binary=True)
         self._recorded, self._replay = recorded, replay
+        self._live = live_session(recorded.request.target)
+        self._recorded_ids = [each.ids for each in _heard(recorded) if each.sound_bytes is None]
+        self._ids: dict[bytes, bytes] = {}  # recorded ones of the client, and what it has in their place
         self._heard = [Waiting(replay.clock)]  # the handshake, then each message of the client that was recorded
-        self._sent_ns = list(_sent_ns(recorded.frames))
+        self._sound_bytes = 0
+        self._sound_heard = self._heard[0]
         self._news = asyncio.Event()
 
     async def _begin(self, tasks: asyncio.TaskGroup) -> None:
         tasks.create_task(self._play())
 
     async def _take(self, message: Message, tasks: asyncio.TaskGroup) -> None:
-        if len(self._heard) <= len(self._sent_ns):  # nothing follows a further one
+        heard = HeardMessage(0, None) if self._live is None else _read(self._live, 0, message.payload)
+        if heard.sound_bytes is not None:
+            self._sound_bytes += heard.sound_bytes
+            self._sound_heard = Waiting(self._replay.clock)
+        elif len(self._heard) <= len(self._recorded_ids):  # nothing follows a further one
+            self._rename(self._recorded_ids[len(self._heard) - 1], heard.ids)
             self._heard.append(Waiting(self._replay.clock))
-            self._news.set()
+        self._news.set()
+
+    def _rename(self, recorded: Sequence[str], given: Sequence[str]) -> None:
+        """Note the ids that the client has made anew in a message."""
+        for old, new in zip(recorded, given, strict=False):
+            if old != new:
+                self._ids[as_json(old).encode()] = as_json(new).encode()
 
     async def _play(self) -> None:
         for message in script_of(self._recorded):
-            await self._until(message.after, message.delay_ns)
-            await self._send(OutgoingFrame(message.opcode, message.payload))
+            await self._until(message)
+            payload = message.payload
+            for old, new in self._ids.items():
+                payload = payload.replace(old, new)
+            await self._send(OutgoingFrame(message.opcode, payload))
         await self._end_as_recorded()
 
-    async def _until(self, number: int, delay_ns: int) -> None:
-        """Wait until it is so long since the client's message of that number, or the handshake."""
-        while len(self._heard) <= number:
+    async def _until(self, message: PlayedMessage) -> None:
+        """Wait until it is so long since the client's message that it follows, or the handshake."""
+        while len(self._heard) <= message.after or self._sound_bytes < message.sound_bytes:
             self._news.clear()
             await self._news.wait()
-        await Pace(self._heard[number], self._replay.speed).until(delay_ns)
+        waiting = self._sound_heard if message.is_after_sound else self._heard[message.after]
+        await Pace(waiting, self._replay.speed).until(message.delay_ns)
 
     async def _end_as_recorded(self) -> None:
         """End the connection as the server did; one that the client ended, or nobody, stays open for the client."""
-        end, sent_ns = self._recorded.end, self._sent_ns
+        end, heard = self._recorded.end, [each for each in _heard(self._recorded) if each.sound_bytes is None]
         close = server_close(self._recorded)
         if end is None or close is None:
             return
-        await self._until(len(sent_ns), max(0, self._recorded.end_ns - (sent_ns or [self._recorded.head_ns])[-1]))
+        last_ns = heard[-1].t_ns if heard else self._recorded.head_ns
+        delay_ns = max(0, self._recorded.end_ns - last_ns)
+        await self._until(PlayedMessage(len(heard), delay_ns, _TEXTUAL, b""))
         await self._end(close.code, close.reason or "", reset=end.outcome == "upstream_reset")
 
 

@@ -19,7 +19,7 @@ import msgspec
 from recorder.model.events import Header
 from recorder.program import load
 from recorder.wire.dialects import other
-from recorder.wire.dialects.dialect import Dialect, Ending, MessageIds, WebSocketFormat
+from recorder.wire.dialects.dialect import Dialect, Ending, LiveRequest, LiveSession, MessageIds, WebSocketFormat
 from recorder.wire.dialects.keys import Keys
 from recorder.wire.providers import BY_NAME, PROVIDERS
 
@@ -28,6 +28,8 @@ __all__ = [
     "Dialect",
     "Ending",
     "Keys",
+    "LiveRequest",
+    "LiveSession",
     "MessageIds",
     "WebSocketFormat",
     "answered_in",
@@ -52,6 +54,7 @@ _FOLDERS = (
     "recorder.wire.dialects.ollama",
     "recorder.wire.dialects.bedrock_converse",
     "recorder.wire.dialects.openai_agents",
+    "recorder.wire.dialects.openai_realtime",
 )
 
 DIALECTS: tuple[Dialect, ...] = (

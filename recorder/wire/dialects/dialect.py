@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -122,13 +122,38 @@ class MessageIds(NamedTuple):
     previous_response_id: str | None = None  # that it continues
 
 
+class LiveRequest(Protocol):
+    """The request of a turn of a live session, put together from the messages since the turn before. Never raises."""
+
+    def sent(self, payload: bytes) -> None:
+        """Add a message of the client, or the one that set the session up."""
+
+    def heard(self, payload: bytes) -> None:
+        """Add what the server says of the request: a transcript of what the client let it hear."""
+
+    def body(self) -> bytes:
+        """Return the request as a JSON object. Sound is in it by size, digest and duration."""
+
+
+class LiveSession(msgspec.Struct, frozen=True):
+    """One conversation for a whole connection: sound streams in, and the server may answer without a request."""
+
+    setup_types: frozenset[str]  # of messages of either side that say what holds from now on; the last one counts
+    opening_types: frozenset[str]  # of the client's messages that belong to a turn: the first of them begins it
+    heard_types: frozenset[str]  # of the server's messages that say something of the request
+    request: Callable[[], LiveRequest]
+    sound_size: Callable[[Object], int | None]  # of a message that is only a piece of sound; None of any other
+    client_ids: Callable[[Object], Sequence[str]]  # that the client made in a message, and the server may repeat
+
+
 class WebSocketFormat(msgspec.Struct, frozen=True):
     """The way in which several responses are asked for, one after another or at once, on one WebSocket connection."""
 
     request_type: str  # of the client's message that asks for a response
-    steer_type: str  # of the one that ends a response, so that another one continues it without a request
-    begin_type: str  # of the server's message that begins a response
+    steer_type: str | None  # of the one that ends a response, so that another one continues it without a request
+    begin_types: frozenset[str]  # of the server's messages that begin a response
     ids: Callable[[bytes], MessageIds]  # of a message of either side; never raises
+    live: LiveSession | None = None  # None: each response is asked for by one message, which is its request
 
 
 _MODEL_PART = re.compile(

@@ -35,9 +35,64 @@ def without_bytes(value: Any) -> Any:
 
 def digested(data: str) -> Mapping[str, Any]:
     """Return size and SHA-256 of decoded base64; of the text itself if it is not base64."""
+    content = _content(data)
+    return {"size_bytes": len(content), "sha256": sha256(content).hexdigest()}
+
+
+def _content(data: str) -> bytes:
     try:
         coded = "".join(data.split()).translate(_URL_SAFE)
-        content = base64.b64decode(coded + "=" * (-len(coded) % 4), validate=True)
+        return base64.b64decode(coded + "=" * (-len(coded) % 4), validate=True)
     except ValueError:
-        content = data.encode("utf-8", "surrogatepass")
-    return {"size_bytes": len(content), "sha256": sha256(content).hexdigest()}
+        return data.encode("utf-8", "surrogatepass")
+
+
+_SAMPLE_BYTES: Mapping[str, int] = {
+    "pcm": 2,
+    "l16": 2,
+    "pcm16": 2,
+    "pcmu": 1,
+    "pcma": 1,
+    "g711_ulaw": 1,
+    "g711_alaw": 1,
+}
+"""By the name of an uncompressed format, the bytes of a sample. All of them have one channel here."""
+
+_RATES: Mapping[str, int] = {"pcmu": 8000, "pcma": 8000, "g711_ulaw": 8000, "g711_alaw": 8000}
+_USUAL_RATE = 24_000  # of OpenAI, and of what Gemini says
+
+
+class Sound:
+    """A sound that comes in pieces of base64: what is kept of it is its size, its digest and how long it is."""
+
+    def __init__(self, mime_type: str, usual_rate: int = _USUAL_RATE) -> None:
+        """`mime_type` may name the rate: `audio/pcm;rate=16000`."""
+        self._mime_type, self._usual_rate = mime_type, usual_rate
+        self._size_bytes = 0
+        self._digest = sha256()
+
+    def __deepcopy__(self, memo: Any) -> Sound:
+        made = Sound(self._mime_type, self._usual_rate)
+        made._size_bytes, made._digest = self._size_bytes, self._digest.copy()
+        return made
+
+    def add(self, data: str) -> None:
+        """Add a piece, which is base64 by itself."""
+        content = _content(data)
+        self._size_bytes += len(content)
+        self._digest.update(content)
+
+    def told(self) -> Mapping[str, Any]:
+        """Return what is kept of it so far."""
+        about = {"mime_type": self._mime_type, "size_bytes": self._size_bytes, "sha256": self._digest.hexdigest()}
+        per_s = self._bytes_per_s()
+        return {**about, "duration_ms": self._size_bytes * 1000 // per_s} if per_s else about
+
+    def _bytes_per_s(self) -> int | None:
+        """Return how many bytes a second has; None if the format is compressed, or nobody here knows it."""
+        essence, *parameters = [each.strip() for each in self._mime_type.lower().split(";")]
+        name = essence.removeprefix("audio/")
+        rates = [each.removeprefix("rate=") for each in parameters if each.startswith("rate=")]
+        stated = int(rates[0]) if rates and rates[0].isdecimal() and len(rates[0]) < 7 else None
+        size_bytes = _SAMPLE_BYTES.get(name)
+        return size_bytes and size_bytes * (stated or _RATES.get(name, self._usual_rate))

@@ -274,7 +274,7 @@ def test_an_error_in_band_ends_its_turn_as_failed() -> None:
 
 
 def test_paths_without_turns_are_messages_of_the_connection() -> None:
-    made = Connection("/v1/realtime?model=gpt-realtime").client({"type": "response.create"})
+    made = Connection("/v1/events?model=m").client({"type": "response.create"})
     log = log_of(made.server({"type": "error", "error": {}}, {"type": "response.done"}).close())
     assert log.turns == []
     assert log.types(log.connections[0]) == ["error", "response.done"]
@@ -557,7 +557,7 @@ def test_transcripts_are_the_messages_that_their_client_saw(name: str) -> None:
     told = [each["data"] for each in frames if each.get("dir") == "server->client"]
     asked = [each["data"] for each in frames if each.get("dir") == "client->server"]
     recorded = [json.loads(raw) for each in log.exchanges.values() for raw in log.messages(each)]
-    requests = [json.loads(log.body(each)) for each in log.turns]
+    requests = [json.loads(body) for each in log.turns if (body := log.body(each))]  # a live session was not set up
     sent = [json.loads(raw) for each in log.exchanges.values() for raw in log.sent(each)]
     assert sorted(map(repr, recorded)) == sorted(map(repr, told))
     said = [{name: value for name, value in each.items() if name != "input"} for each in (*requests, *sent)]

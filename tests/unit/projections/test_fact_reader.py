@@ -27,7 +27,8 @@ from recorder.model.facts import (
     TextAdded,
     UnterminatedEvent,
 )
-from recorder.projections.fact_reader import PAYLOAD_LIMIT, FactReader, Pieces
+from recorder.projections.fact_reader import PAYLOAD_LIMIT, FactReader
+from recorder.projections.pieces import Pieces
 from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.wire.framing.sse import BOM, FRAME_LIMIT
 from recorder.wire.recording import recording_of

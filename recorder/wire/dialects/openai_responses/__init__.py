@@ -183,6 +183,6 @@ padding | obfuscation | hides from a listener how long a delta is
     speaks=speaks,
     is_event=is_event,
     target=lambda is_document, payloads: "/v1/responses",
-    websocket=WebSocketFormat("response.create", "response.steer", "response.created", message_ids),
+    websocket=WebSocketFormat("response.create", "response.steer", frozenset({"response.created"}), message_ids),
     has_event_lines=True,
 )

@@ -123,8 +123,25 @@ _OPENINGS: Mapping[str, Callable[[Object], str]] = {
 """How the JSON of a call begins whose type is streamed so."""
 
 
+_COUNTS = places(f"""
+input_tokens input_tokens
+cache_read_input_tokens input_tokens_details.cached_tokens
+cache_write_input_tokens input_tokens_details.cache_write_tokens
+output_tokens output_tokens
+reasoning_output_tokens output_tokens_details.reasoning_tokens
+{COUNTS}
+""")
+# of xAI, Perplexity, OpenRouter
+_DETAILS = places("""
+web_searches server_side_tool_usage_details.web_search_calls
+web_searches tool_calls_details.search_web.invocation server_tool_use_details.web_search_requests
+""")
+
+
 class ResponsesDecoder(JsonDecoder):
     """Follows one response."""
+
+    counts, details = _COUNTS, _DETAILS
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}  # of items, by id
@@ -200,8 +217,11 @@ class ResponsesDecoder(JsonDecoder):
         usage = object_(response, "usage")
         if usage:
             cost = reported_cost(usage, self._data, f"{place}usage")
-            counts = Usage(**counts_at(usage, _COUNTS))
-            facts += (UsageReported(counts, as_json(usage), details_at(usage, _DETAILS, cost)), *self._fallen(counts))
+            counts = Usage(**counts_at(usage, self.counts))
+            facts += (
+                UsageReported(counts, as_json(usage), details_at(usage, self.details, cost)),
+                *self._fallen(counts),
+            )
         if has_all:
             facts += self._restated(written(response))
         if response.get("error"):
@@ -286,21 +306,6 @@ class ResponsesDecoder(JsonDecoder):
         if draft is None:
             return ()  # how it began was not seen; the item states it as a whole
         return (TextAdded(key, "arguments", 0, draft.add(number(payload, "command_index") or 0, delta)),)
-
-
-_COUNTS = places(f"""
-input_tokens input_tokens
-cache_read_input_tokens input_tokens_details.cached_tokens
-cache_write_input_tokens input_tokens_details.cache_write_tokens
-output_tokens output_tokens
-reasoning_output_tokens output_tokens_details.reasoning_tokens
-{COUNTS}
-""")
-# of xAI, Perplexity, OpenRouter
-_DETAILS = places("""
-web_searches server_side_tool_usage_details.web_search_calls
-web_searches tool_calls_details.search_web.invocation server_tool_use_details.web_search_requests
-""")
 
 
 _EVENTS: Mapping[str, Callable[[ResponsesDecoder, str, Object], Facts]] = {

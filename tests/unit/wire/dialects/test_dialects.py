@@ -401,6 +401,8 @@ ENDINGS = [
     ("ollama", frame({"done": True}), "completed"),
     ("ollama", frame({"done": False}), None),
     ("ollama", frame({"error": "a text"}), "failed"),
+    ("openai-realtime", frame({"type": "response.done"}), "completed"),
+    ("openai-realtime", frame({"type": "error", "error": {}}), None),
     ("gemini", frame({"error": {"code": 500}}), "failed"),
     ("gemini", frame({"candidates": [{"finishReason": "STOP"}]}), None),
 ]
@@ -412,9 +414,10 @@ def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None)
     assert dialect.terminal.get(dialect.keys(raw).type or "") == ending
 
 
-def test_six_wire_formats_promise_a_last_event() -> None:
+def test_these_wire_formats_promise_a_last_event() -> None:
     promising = {dialect.name for dialect in DIALECTS if dialect.needs_terminal}
-    assert promising == {"openai-responses", "anthropic", "gemini-interactions", "mcp", "ollama", "bedrock-converse"}, (
+    others = {"gemini-interactions", "mcp", "ollama", "bedrock-converse", "openai-realtime"}
+    assert promising == {"openai-responses", "anthropic", *others}, (
         "name a further one here, and its last event in `ENDINGS`"
     )
 

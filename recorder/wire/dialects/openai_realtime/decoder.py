@@ -1,0 +1,182 @@
+"""The events of Realtime → facts: those of the Responses format under other names, and sound.
+
+A sound is an item of its own beside the message whose transcript is its text: only the log has its bytes. What the
+server hears, and what is cut off because the user speaks, are steps with their times (`phases`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from recorder.model.facts import Fact, ItemFinished, ItemKey, ItemStarted, ItemState, MalformedPayload, ToolProgress
+from recorder.wire.dialects.decoder import Content, Facts, FastPath, failed
+from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, places, text
+from recorder.wire.dialects.json_values import whole as number
+from recorder.wire.dialects.keys import ERROR
+from recorder.wire.dialects.media import Sound
+from recorder.wire.dialects.openai_realtime.conversation import format_of
+from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
+from recorder.wire.dialects.openai_responses.texts import FAST_PATHS
+from recorder.wire.dialects.usage_report import COUNTS
+
+DONE = "response.done"
+
+_TRANSCRIPT, _TEXT = "response.output_audio_transcript", "response.output_text"
+_SAME: Mapping[str, str] = {
+    DONE: "response.completed",
+    **{f"{of}.{step}": f"{_TEXT}.{step}" for of in (_TRANSCRIPT, "response.text") for step in ("delta", "done")},
+    **{f"response.audio_transcript.{step}": f"{_TEXT}.{step}" for step in ("delta", "done")},
+}
+"""By type of event, what it is called in the Responses format."""
+
+_FAST_PATHS: dict[str | None, FastPath] = {**FAST_PATHS}
+_FAST_PATHS |= {type: FAST_PATHS[same] for type, same in _SAME.items() if same in FAST_PATHS}
+
+_SOUND = names("response.output_audio.delta response.audio.delta")
+_SOUND_END = names("response.output_audio.done response.audio.done")
+
+_STEPS = names("""
+    input_audio_buffer.speech_started input_audio_buffer.speech_stopped input_audio_buffer.timeout_triggered
+    input_audio_buffer.cleared conversation.item.truncated conversation.item.deleted
+    output_audio_buffer.started output_audio_buffer.stopped output_audio_buffer.cleared
+    mcp_list_tools.in_progress mcp_list_tools.completed mcp_list_tools.failed
+    input_audio_buffer.dtmf_event_received
+    """)
+_SILENT = names("""
+    session.created session.updated conversation.created rate_limits.updated input_audio_buffer.committed
+    conversation.item.added conversation.item.created conversation.item.done conversation.item.retrieved
+    conversation.item.input_audio_transcription.delta conversation.item.input_audio_transcription.completed
+    conversation.item.input_audio_transcription.segment
+    """)
+"""What repeats items that the request or the response has, or is of the request (`.conversation`)."""
+_NO_TRANSCRIPT = "conversation.item.input_audio_transcription.failed"
+
+_DETAILS = names("audio_start_ms audio_end_ms content_index event")
+
+
+class RealtimeDecoder(ResponsesDecoder):
+    """Follows one response, and what happens around it."""
+
+    counts = places(f"""
+cache_read_input_tokens input_token_details.cached_tokens
+{COUNTS}
+""")
+    details = places("""
+input_audio_tokens input_token_details.audio_tokens
+cache_read_input_audio_tokens input_token_details.cached_tokens_details.audio_tokens
+input_image_tokens input_token_details.image_tokens
+output_audio_tokens output_token_details.audio_tokens
+""")
+
+    about = ResponsesDecoder.about | {"audio"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._format = format_of({}, "output")
+        self._sounds: dict[ItemKey, tuple[int | None, Sound]] = {}  # that have not ended
+
+    def fast_paths(self) -> Mapping[str | None, FastPath]:
+        return _FAST_PATHS
+
+    def contents(self, type: str | None, payload: Any) -> Iterable[Content]:
+        type = type or text(payload, "type") or ""
+        if type == ERROR or type in _OWN:
+            return ()
+        return super().contents(_SAME.get(type, type), _as_of_responses(payload))
+
+    def document(self, data: bytes) -> Facts:
+        """Decode nothing but an error: a document of this path is a description of WebRTC."""
+        return super().document(data) if data.lstrip().startswith(b"{") else ()
+
+    def payload(self, type: str | None, payload: Any) -> Facts:
+        """Decode the payload of an event."""
+        if not isinstance(payload, dict):
+            return (MalformedPayload("the payload is not an object"),)
+        type = type or text(payload, "type") or ""
+        if type in _SOUND:
+            return self._heard(payload)
+        if type in _SOUND_END:
+            return self._silence(self._place(payload))
+        if type in _STEPS:
+            return (_step(type, payload),)
+        if type in _SILENT:
+            return ()
+        if type in (ERROR, _NO_TRANSCRIPT):
+            error = msgspec.structs.replace(failed(payload), ends=False)
+            return (ToolProgress(ERROR, error.code or error.type or ERROR, as_json({"message": error.message})), error)
+        response = object_(payload, "response")
+        if response:
+            self._format = format_of(response, "output") if "audio" in response else self._format
+        facts = super().payload(_SAME.get(type, type), _as_of_responses(payload))
+        return [*self._silences(), *facts] if type == DONE else facts
+
+    # -- sound
+
+    def _place(self, event: Object) -> ItemKey:
+        return f"{self._key(event)}.{number(event, 'content_index') or 0}.audio"
+
+    def _heard(self, event: Object) -> Facts:
+        data = text(event, "delta")
+        if data is None:
+            return (MalformedPayload("a piece of sound without its delta"),)
+        place, index = self._place(event), number(event, "output_index")
+        begun = [] if place in self._sounds else [ItemStarted(place, index, ItemState("other", "audio"))]
+        _, sound = self._sounds.setdefault(place, (index, Sound(self._format)))
+        sound.add(data)
+        return begun
+
+    def _silence(self, place: ItemKey) -> list[Fact]:
+        """End a sound, whole or not: one that is interrupted ends, too."""
+        if place not in self._sounds:
+            return []
+        index, sound = self._sounds.pop(place)
+        return [ItemFinished(place, index, ItemState("other", "audio", output=as_json(sound.told())))]
+
+    def _silences(self) -> list[Fact]:
+        facts: list[Fact] = []
+        for place in list(self._sounds):
+            facts += self._silence(place)
+        return facts
+
+
+_OWN = _SOUND | _SOUND_END | _STEPS | _SILENT | {_NO_TRANSCRIPT}
+
+
+def _step(type: str, event: Object) -> ToolProgress:
+    of, _, step = type.rpartition(".")
+    details = {name: value for name, value in event.items() if name in _DETAILS}
+    return ToolProgress(of, step, as_json(details) if details else None)
+
+
+def _as_of_responses(event: Any) -> Any:
+    """Return an event as the Responses format has it: a transcript is a text, and the end says why it came."""
+    if not isinstance(event, dict):
+        return event
+    made = dict(event)
+    if isinstance(event.get("transcript"), str):
+        made["text"] = made.pop("transcript")
+    if isinstance(event.get("part"), dict):
+        made["part"] = _part(event["part"])
+    if isinstance(event.get("item"), dict):
+        made["item"] = _item(event["item"])
+    response = event.get("response")
+    if isinstance(response, dict):
+        details = object_(response, "status_details")
+        ended = {"incomplete_details": {"reason": details.get("reason")}, "error": details.get("error")}
+        made["response"] = {**response, **ended, "output": [_item(item) for item in objects(response, "output")]}
+    return made
+
+
+def _item(item: Object) -> Object:
+    parts = objects(item, "content")
+    return {**item, "content": [_part(part) for part in parts]} if parts else item
+
+
+def _part(part: Object) -> Object:
+    """Return a part of a message; spoken words as the text that they are."""
+    if text(part, "type") not in ("audio", "output_audio", "input_audio"):
+        return part
+    return {"type": "output_text", "text": text(part, "transcript") or ""}
