@@ -64,6 +64,11 @@ def live_session(target: str) -> LiveSession | None:
     return None if format is None else format.live
 
 
+def is_live_turn(recorded: Recording) -> bool:
+    """Return whether an exchange is a turn of a live session, which no one message asked for."""
+    return is_turn(recorded) and live_session(recorded.request.target) is not None
+
+
 def with_turns(connection: Recording, turns: Iterable[Recording]) -> Recording:
     """Return the connection of a live session with the messages of its turns among its own, by their times."""
     pieces, sent = [*connection.pieces], [*connection.sent]

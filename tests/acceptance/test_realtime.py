@@ -1,4 +1,4 @@
-"""Realtime and Gemini Live through the recorder: an SDK and a raw client notice nothing, the log has each message."""
+"""Realtime and Gemini Live through the recorder: an SDK and a raw client notice nothing, the log has their turns."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_realtime_of_openai_python_is_recorded_as_a_turn(recorder: Serving) -> N
 
 
 @pytest.mark.parametrize("compression", [None, "deflate"])
-def test_gemini_live_is_recorded_as_binary_messages(recorder: Serving, compression: str | None) -> None:
+def test_gemini_live_is_recorded_as_a_turn_of_binary_messages(recorder: Serving, compression: str | None) -> None:
     session = f"live-{compression}"
     address = f"{recorder.base.replace('http', 'ws', 1)}/s/{session}{LIVE}?key=sk-secret"
     with connect(address, compression=compression) as connection:
@@ -126,9 +126,10 @@ def test_gemini_live_is_recorded_as_binary_messages(recorder: Serving, compressi
         assert json.loads(connection.recv()) == {"setupComplete": {}}
         connection.send(json.dumps({"clientContent": {"turnComplete": True}}).encode())
         assert json.loads(connection.recv()) == {"serverContent": {"turnComplete": True}}
-    [entry] = ended(recorder, session)
-    expect_clean(entry)
-    assert payloads(entry, "frame") == [{"setupComplete": {}}, {"serverContent": {"turnComplete": True}}]
-    assert [*map(list, payloads(entry, "sent"))] == [["setup"], ["clientContent"]]
-    assert "sk-secret" not in entry.exchange.target
-    assert not any(b"sk-secret" in event.raw for event in entry.events)
+    own, turn = ended(recorder, session)
+    expect_clean(own)
+    assert payloads(own, "frame") == [{"setupComplete": {}}]
+    assert payloads(turn, "frame") == [{"serverContent": {"turnComplete": True}}]
+    assert [list(*payloads(each, "sent")) for each in (own, turn)] == [["setup"], ["clientContent"]]
+    assert "sk-secret" not in own.exchange.target
+    assert not any(b"sk-secret" in event.raw for entry in (own, turn) for event in entry.events)

@@ -167,3 +167,51 @@ class Live:
 def turns_of(connection: Connection) -> Sequence[Rows]:
     """The rows of each turn on a connection."""
     return Live(connection).rows
+
+
+# -- Gemini Live
+
+GEMINI = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
+WEATHER: Json = {"functionDeclarations": [{"name": "weather", "parameters": {"type": "OBJECT"}}]}
+SETUP: Json = {
+    "setup": {
+        "model": "models/gemini-live-2.5",
+        "systemInstruction": {"parts": [{"text": "You are brief."}]},
+        "tools": [WEATHER],
+        "generationConfig": {"responseModalities": ["AUDIO"]},
+        "inputAudioTranscription": {},
+        "outputAudioTranscription": {},
+    }
+}
+GEMINI_USAGE: Json = {
+    "promptTokenCount": 40,
+    "responseTokenCount": 30,
+    "thoughtsTokenCount": 5,
+    "totalTokenCount": 75,
+    "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 15}, {"modality": "AUDIO", "tokenCount": 25}],
+    "responseTokensDetails": [{"modality": "AUDIO", "tokenCount": 30}],
+}
+SETUP_COMPLETE: Json = {"setupComplete": {"sessionId": "s-1"}}
+
+
+def content(**members: Any) -> Json:
+    return {"serverContent": members}
+
+
+def sounding(sound: bytes = SOUND) -> list[Json]:
+    """What a model says in sound."""
+    blobs = [{"mimeType": "audio/pcm;rate=24000", "data": each} for each in pieces(sound)]
+    return [content(modelTurn={"parts": [{"inlineData": blob}]}) for blob in blobs]
+
+
+def microphone(sound: bytes = SOUND, size: int = 3200) -> list[Json]:
+    """What google-genai sends of a user's speech."""
+    blobs = [{"data": each, "mimeType": "audio/pcm;rate=16000"} for each in pieces(sound, size)]
+    return [{"realtime_input": {"audio": blob}} for blob in blobs]
+
+
+def transcript(*words: str, of: str = "outputTranscription") -> list[Json]:
+    return [content(**{of: {"text": word}}) for word in words]
+
+
+COMPLETE: list[Json] = [content(generationComplete=True), {**content(turnComplete=True), "usageMetadata": GEMINI_USAGE}]

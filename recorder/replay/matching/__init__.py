@@ -49,9 +49,9 @@ from recorder.wire.redaction.headers import redact_target
 from recorder.wire.turns import (
     begins_response,
     is_connection,
+    is_live_turn,
     is_prewarm,
     is_turn,
-    live_session,
     message_ids,
     prewarm_id,
     was_asked_for,
@@ -177,7 +177,8 @@ class Matcher:
         self._all = [Candidate(number, recorded, rules, self._history) for number, recorded in enumerate(recordings)]
         places: dict[Place, list[Candidate]] = {}
         for candidate in self._all:
-            places.setdefault(candidate.place, []).append(candidate)
+            if not is_live_turn(candidate.original):  # those are played back with their connection
+                places.setdefault(candidate.place, []).append(candidate)
         self._groups = {place: Group(candidates) for place, candidates in places.items()}
         self._unused = {candidate.number: candidate for candidate in self._all}
         self._resembled: dict[bytes | None, Candidate] = {}  # given where only one was left, by the key that was asked
@@ -212,7 +213,7 @@ class Matcher:
         found: dict[str, list[Candidate]] = {}
         for candidate in self._all:
             place = candidate.original.request.websocket
-            if isinstance(place, WebSocketTurn) and live_session(candidate.original.request.target) is not None:
+            if isinstance(place, WebSocketTurn) and is_live_turn(candidate.original):
                 found.setdefault(place.connection, []).append(candidate)
         return found
 

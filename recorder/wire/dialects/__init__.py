@@ -55,6 +55,7 @@ _FOLDERS = (
     "recorder.wire.dialects.bedrock_converse",
     "recorder.wire.dialects.openai_agents",
     "recorder.wire.dialects.openai_realtime",
+    "recorder.wire.dialects.gemini_live",
 )
 
 DIALECTS: tuple[Dialect, ...] = (

@@ -142,7 +142,7 @@ class LiveSession(msgspec.Struct, frozen=True):
     opening_types: frozenset[str]  # of the client's messages that belong to a turn: the first of them begins it
     heard_types: frozenset[str]  # of the server's messages that say something of the request
     request: Callable[[], LiveRequest]
-    sound_size: Callable[[Object], int | None]  # of a message that is only a piece of sound; None of any other
+    sound_size: Callable[[Object], int | None]  # of a message that is only sound; None of any other
     client_ids: Callable[[Object], Sequence[str]]  # that the client made in a message, and the server may repeat
 
 

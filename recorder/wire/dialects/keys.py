@@ -133,7 +133,7 @@ class KeyExtractor(Generic[Shape]):
 def _fitting(value: dict[str, Any], shape: type[Shape]) -> Shape:
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(shape):
-        given = value.get(field.name)
+        given = value.get(field.encode_name)
         try:
             fields[field.name] = msgspec.convert(given[:1] if isinstance(given, list) else given, field.type)
         except msgspec.ValidationError:

@@ -13,7 +13,7 @@ import msgspec
 
 from recorder.wire.dialects.conversation import Message, Part
 from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, request_object, text, whole
-from recorder.wire.dialects.media import Sound
+from recorder.wire.dialects.media import Sound, decoded_size
 from recorder.wire.dialects.openai_responses.conversation import ResponsesConversation
 
 APPEND = "input_audio_buffer.append"
@@ -39,8 +39,8 @@ def format_of(session: Object, direction: str) -> str:
 
 
 def sound_size(message: Object) -> int | None:
-    """Return the size of a piece of sound that a message of the client is, in base64; None if it is none."""
-    return len(text(message, "audio") or "") if text(message, "type") == APPEND else None
+    """Return the size of a piece of sound that a message of the client is; None if it is none."""
+    return decoded_size(text(message, "audio")) if text(message, "type") == APPEND else None
 
 
 def client_ids(message: Object) -> list[str]:

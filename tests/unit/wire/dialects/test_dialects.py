@@ -402,6 +402,8 @@ ENDINGS = [
     ("ollama", frame({"done": False}), None),
     ("ollama", frame({"error": "a text"}), "failed"),
     ("openai-realtime", frame({"type": "response.done"}), "completed"),
+    ("gemini-live", frame({"serverContent": {"turnComplete": True}}), "completed"),
+    ("gemini-live", frame({"serverContent": {"turnComplete": True, "interactionStatus": "IN_PROGRESS"}}), None),
     ("openai-realtime", frame({"type": "error", "error": {}}), None),
     ("gemini", frame({"error": {"code": 500}}), "failed"),
     ("gemini", frame({"candidates": [{"finishReason": "STOP"}]}), None),
@@ -416,7 +418,7 @@ def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None)
 
 def test_these_wire_formats_promise_a_last_event() -> None:
     promising = {dialect.name for dialect in DIALECTS if dialect.needs_terminal}
-    others = {"gemini-interactions", "mcp", "ollama", "bedrock-converse", "openai-realtime"}
+    others = {"gemini-interactions", "mcp", "ollama", "bedrock-converse", "openai-realtime", "gemini-live"}
     assert promising == {"openai-responses", "anthropic", *others}, (
         "name a further one here, and its last event in `ENDINGS`"
     )
