@@ -8,7 +8,7 @@ ends with the tokens that it took.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -102,6 +102,22 @@ class HostedDecoder(JsonDecoder):
         """Return the tokens of all reports so far: `raw` is the last of them, and `usage` what it counts."""
         self._spent[id] = usage
         return UsageReported(summed(self._spent.values()), as_json(raw))
+
+
+def is_event_of(types: Collection[str]) -> Callable[[Object], bool]:
+    """Return what tells whether a payload is an event of one of these types."""
+    return lambda payload: text(payload, "type") in types
+
+
+def is_at_rest(states: Collection[str], of_rest: Collection[str]) -> Callable[[Sequence[Object]], bool]:
+    """Return what tells whether a session rests after some events: a client that leaves then misses nothing."""
+
+    def is_last(events: Sequence[Object]) -> bool:
+        types = [text(event, "type") for event in events]
+        known = [type for type in types if type in states]
+        return bool(known) and known[-1] in of_rest
+
+    return is_last
 
 
 def summed(reports: Iterable[Usage]) -> Usage:

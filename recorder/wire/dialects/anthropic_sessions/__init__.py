@@ -10,7 +10,6 @@ wire formats, but for what all of Anthropic's APIs share.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import msgspec
 
@@ -18,7 +17,8 @@ from recorder.wire.dialects.anthropic import error_body
 from recorder.wire.dialects.anthropic_sessions.conversation import ManagedAgentsConversation
 from recorder.wire.dialects.anthropic_sessions.decoder import DELETED, EVENTS, ManagedAgentsDecoder
 from recorder.wire.dialects.dialect import Dialect, HostedSession, RequestPlaces, ResponseFields, noise_fields, paths
-from recorder.wire.dialects.json_values import Object, names
+from recorder.wire.dialects.hosted_session import is_at_rest, is_event_of
+from recorder.wire.dialects.json_values import names
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text
 
 
@@ -41,15 +41,7 @@ _STATES = names("session.status_idle session.status_running session.status_termi
 _AT_REST = names("session.status_idle session.status_terminated")
 
 
-def is_last(events: Sequence[Object]) -> bool:
-    """Return whether the session rests, as far as these events say: a client that leaves then misses nothing."""
-    states = [event.get("type") for event in events if event.get("type") in _STATES]
-    return bool(states) and states[-1] in _AT_REST
-
-
-def is_event(payload: Object) -> bool:
-    """Return whether a payload is an event of a session."""
-    return str(payload.get("type")) in EVENTS
+is_event = is_event_of(EVENTS)
 
 
 DIALECT = Dialect(
@@ -59,7 +51,7 @@ DIALECT = Dialect(
     decoder=ManagedAgentsDecoder,
     terminal={DELETED: "completed", ERROR: "failed"},
     needs_terminal=False,
-    is_last=is_last,
+    is_last=is_at_rest(_STATES, _AT_REST),
     whole_reasons=frozenset({"end_turn", "requires_action", "refusal"}),
     error_body=error_body,
     conversation=ManagedAgentsConversation,

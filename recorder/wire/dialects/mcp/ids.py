@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from recorder.wire.dialects.json_values import Object, object_, request_object
+from recorder.wire.dialects.json_values import Object, as_json, object_, request_object
 
 Members = dict[str, msgspec.Raw]
 _members = msgspec.json.Decoder(Members).decode
@@ -36,7 +36,7 @@ def renumbering(recorded: bytes, asked: bytes) -> Callable[[bytes], bytes] | Non
     pairs: dict[str, tuple[bytes, bytes]] = {}
     for name in before:
         if name in now and before[name] != now[name]:
-            pairs[name] = _encode(before[name]), _encode(now[name])
+            pairs[name] = as_json(before[name]).encode(), as_json(now[name]).encode()
     return (lambda message: renumbered(message, pairs)) if pairs else None
 
 

@@ -7,12 +7,12 @@ wire formats, but for what all of OpenAI's APIs share.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import msgspec
 
 from recorder.wire.dialects.dialect import Dialect, HostedSession, RequestPlaces, ResponseFields, noise_fields, paths
-from recorder.wire.dialects.json_values import Object, names
+from recorder.wire.dialects.hosted_session import is_at_rest, is_event_of
+from recorder.wire.dialects.json_values import names
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import ERROR_STATUSES, error_body
 from recorder.wire.dialects.openai_agents.conversation import HostedAgentsConversation
@@ -38,15 +38,7 @@ _AT_REST = names("agent.session.idle agent.session.requires_action agent.session
 _STATES = _AT_REST | names("agent.session.in_progress agent.session.turn.created")
 
 
-def is_last(events: Sequence[Object]) -> bool:
-    """Return whether the session rests, as far as these events say: a client that leaves then misses nothing."""
-    states = [event.get("type") for event in events if event.get("type") in _STATES]
-    return bool(states) and states[-1] in _AT_REST
-
-
-def is_event(payload: Object) -> bool:
-    """Return whether a payload is an event of a session."""
-    return str(payload.get("type")) in EVENTS
+is_event = is_event_of(EVENTS)
 
 
 DIALECT = Dialect(
@@ -56,7 +48,7 @@ DIALECT = Dialect(
     decoder=HostedAgentsDecoder,
     terminal={ERROR: "failed"},
     needs_terminal=False,
-    is_last=is_last,
+    is_last=is_at_rest(_STATES, _AT_REST),
     whole_reasons=frozenset({"idle", "requires_action"}),
     error_body=error_body,
     error_statuses=ERROR_STATUSES,

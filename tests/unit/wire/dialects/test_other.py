@@ -43,6 +43,15 @@ def test_tokens_that_are_reported_are_counted(event: dict[str, Any], counts: Any
     assert rows["anomalies"] == []
 
 
+@table(
+    ("data", "kinds"),
+    [(b"Hello.", []), (b"50%", []), (b'{"a": ', ["malformed"]), (b"[1, 2", ["malformed"])],
+)
+def test_text_of_an_unknown_protocol_is_whole_and_half_json_is_not(data: bytes, kinds: list[str]) -> None:
+    rows = folded(*captured(b"data: %b\n\n" % data, "other"))
+    assert [each.kind for each in rows["anomalies"]] == kinds
+
+
 def test_an_embedding_has_its_model_and_its_tokens() -> None:
     document = {"object": "list", "model": "text-embedding-3-small", "usage": {"prompt_tokens": 8, "total_tokens": 8}}
     rows = folded(*captured(json.dumps(document).encode(), "other", content_type="application/json"))
