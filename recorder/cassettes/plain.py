@@ -97,18 +97,28 @@ class PlainStream:
 
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield one exchange: the request, a plain response head, and a chunk for each event."""
-        content_type = "application/json" if self._format == "json" else "text/event-stream"
         call = ImportedCall(
             method=self._request.method,
             target=self._path,
             headers=list(self._request.headers),
             body=self._request.body,
-            response=ResponseHead(200, "OK", [("content-type", content_type)]),
+            response=ResponseHead(200, "OK", [("content-type", self._content_type)]),
             pieces=self._chunks(),
             started_ns=names.now_ns(),
             upstream=by_name(self._dialect).upstream,
         )
         yield from call.entries(session, names)
+
+    @property
+    def _content_type(self) -> str:
+        if self._format == "json":
+            return "application/json"
+        return "application/x-ndjson" if self._is_of_lines else "text/event-stream"
+
+    @property
+    def _is_of_lines(self) -> bool:
+        """Return whether the API sends its payloads as lines, as they are in the file."""
+        return self._format == "payloads" and by_name(self._dialect).framing == "ndjson"
 
     def _chunks(self) -> Iterator[tuple[int, bytes]]:
         t_ns = 0
@@ -122,7 +132,8 @@ class PlainStream:
         self._file.seek(0)
         if self._format == "payloads":
             for line in _lines(self._file):
-                yield framed(line, self._dialect), True
+                event = line + b"\n" if self._is_of_lines else framed(line, self._dialect)
+                yield event, True
             return
         splitter, begins = Splitter(), True
         for block in iter(lambda: self._file.read(BLOCK_BYTES), b""):

@@ -50,6 +50,11 @@ output_image_tokens output_tokens_details.image_tokens completion_tokens_details
 class OtherDecoder(JsonDecoder):
     """The decoder of streams and documents of which nobody here knows the items."""
 
+    def general(self, type: str | None, data: bytes) -> Facts:
+        """Decode an event. Text that is not meant as JSON is whole: the protocol is not known."""
+        is_text = type != ERROR and not data.lstrip().startswith((b"{", b"["))
+        return () if is_text else super().general(type, data)
+
     def payload(self, type: str | None, payload: Any) -> Facts:
         body = object_(payload)
         error = body.get("error")

@@ -70,6 +70,15 @@ def test_each_file_becomes_a_session_named_like_it(db: Path, tmp_path: Path) -> 
     assert not list(Path(f"{db}.journal").iterdir())
 
 
+def test_lines_of_ollama_stay_lines(db: Path, tmp_path: Path) -> None:
+    about = b'{"model":"m","created_at":"2026-01-01T00:00:00Z",'
+    lines = about + b'"message":{"role":"assistant","content":"Hi"},"done":false}\n'
+    lines += about + b'"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}\n'
+    assert run(db, "import", write(tmp_path, "a.jsonl", lines)).code == 0
+    [entry] = entries(db)
+    assert (entry.exchange.api, entry.body, entry.end["status"]) == ("ollama", lines, "completed")
+
+
 def test_json_says_which_session_each_file_is_in(db: Path, tmp_path: Path) -> None:
     files = [write(tmp_path, "a.sse", STREAM), write(tmp_path, "bad.sse", b""), write(tmp_path, "b.json", DOCUMENT)]
     ran = run(db, "import", *files, "--json")
