@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.events import Recording
+from recorder.model.events import Exchange, Recording
 from recorder.recordings.requests import load_requests, request_json
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.queries.outlines import outlines
@@ -40,31 +40,30 @@ async def asked(log: LogReader, ref: str, exchange: str, *, is_brief: bool) -> J
     session, [chosen] = await select_exchanges(log, ref, exchange)
     everything = list(enumerate(await log.exchanges(session.session_id), 1))
     before = await _before(log, chosen, everything)
-    shown = await load_requests(log, session, [chosen] if before is None else [before, chosen])
-    read = {recorded.number: (_read(recorded, request), request) for recorded, request in shown}
-    conversation, request = read.get(chosen[0], (None, None))
-    if conversation is None or request is None:
-        return {"number": chosen[0], "read": None}
-    earlier, _ = read.get(before[0], (None, None)) if before is not None else (None, None)
-    asking = _Asking(conversation, earlier)
+    shown = await load_requests(log, session, [*before, chosen])
+    conversations = {recorded.number: _read(recorded, request) for recorded, request in shown}
+    number, _ = chosen
+    now = conversations.pop(number, None)
+    earlier = {number: each for number, each in conversations.items() if each is not None}
+    asking = None if now is None else _Asking(now, next(iter(earlier.values()), None))
     return {
-        "number": chosen[0],
-        "before": before[0] if before is not None and earlier is not None else None,
-        "is_complete": request.is_complete,
-        "read": asking.counts() if is_brief else {**asking.counts(), **asking.parts()},
+        "number": number,
+        "before": next(iter(earlier), None),
+        "is_complete": all(request.is_complete for recorded, request in shown if recorded.number == number),
+        "read": None if asking is None else asking.told(is_brief=is_brief),
     }
 
 
-async def _before(log: LogReader, chosen: Numbered, everything: Sequence[Numbered]) -> Numbered | None:
-    """Return the nearest earlier exchange of the same API, thread and purpose."""
+async def _before(log: LogReader, chosen: Numbered, everything: Sequence[Numbered]) -> Sequence[Numbered]:
+    """Return the nearest earlier exchange of the same API, thread and purpose, if there is one."""
     number, exchange = chosen
     purposes = {each.exchange_id: each.purpose for each in await outlines(log, exchange.session_id)}
 
-    def kind(each: Any) -> tuple[Any, ...]:
+    def kind(each: Exchange) -> tuple[str | None, ...]:
         return each.api, each.thread_id, purposes.get(each.exchange_id)
 
-    earlier = everything[: number - 1]
-    return next((each for each in reversed(earlier) if kind(each[1]) == kind(exchange)), None)
+    alike = [numbered for numbered in everything[: number - 1] if kind(numbered[1]) == kind(exchange)]
+    return alike[-1:]
 
 
 def _read(recorded: Recording, request: LogicalRequest) -> Conversation | None:
@@ -83,7 +82,11 @@ class _Asking:
         self._before = before
         self._kept = 0 if before is None else _common(self._messages, _said(before))
 
-    def counts(self) -> Json:
+    def told(self, *, is_brief: bool) -> Json:
+        """Return the request; only the sizes of its parts if it is to be brief."""
+        return self._counts() if is_brief else {**self._counts(), **self._parts()}
+
+    def _counts(self) -> Json:
         """Return the sizes of the parts, and the settings."""
         settings = msgspec.to_builtins(self._now.settings())
         return {
@@ -98,7 +101,7 @@ class _Asking:
             "changed_tools": [name for name, _ in self._changed_tools()],
         }
 
-    def parts(self) -> Json:
+    def _parts(self) -> Json:
         """Return the parts themselves."""
         states = dict(self._changed_tools())
         first = max(0, len(self._messages) - SHOWN_MESSAGES)

@@ -45,6 +45,14 @@ async def test_a_request_says_what_is_new_in_it(tmp_path: Path) -> None:
     assert [part["text"] for each in found["message_list"] for part in each["parts"]][-1] == "18 °C"
 
 
+async def test_what_was_said_again_in_other_words_is_new(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    made.exchange(response(), body=body([*asking("Weather?"), *answering("18 °C")]))
+    made.exchange(response(id="resp_2"), body=body([*asking("Weather?"), *answering("19 °C")]), at_s=1.0)
+    found = (await read(made.database, 2))["read"]
+    assert (found["messages"], found["kept_messages"], found["dropped_messages"]) == (2, 1, 1)
+
+
 async def test_only_the_sizes_are_asked_for(tmp_path: Path) -> None:
     made = Conversations(tmp_path / "log.db").session("s")
     made.exchange(response(), body=body(asking("x" * 50_000)))
