@@ -150,35 +150,48 @@ class ImportedFiles(NamedTuple):
 
 def _import(url: URL, files: Sequence[Path], wanted: Wanted, skipped: SkippedFiles) -> ImportedFiles:
     """Add every readable file to the log, with a progress bar on a terminal: by bytes, of all files."""
-    shared: Session | None = None  # if all files become one session
-    made, left_out = list[Made](), LeftOut()
+    made = list[Made]()
     sizes = [_size(path) for path in files]
     with (
         Store(url, BUSY_S) as store,
         progress_bar("Importing", sum(sizes)) as move,
         Intake(store, journal_root(url)) as intake,
     ):
-        history = TranscriptHistory(store)
+        sessions = _Sessions(wanted, TranscriptHistory(store))
         for number, path in enumerate(files):
             with skipped.over(path), opened(path) as file:
                 cassette = cassette_in(file, wanted.format, wanted.dialect, wanted.request)
-                taken: list[tuple[Cassette, Session]] = []
                 if isinstance(cassette, Transcript):
                     _name_lines(cassette, path, skipped)
-                    for part in cassette.parts():
-                        left_out += history.leave_out(part, path)
-                        if part.ids:
-                            name = wanted.session or own_name(part, path)
-                            taken.append((part, history.session(part, name)))
-                else:
-                    session = shared or _session(cassette, path, wanted.session)
-                    shared = session if wanted.session is not None else None
-                    taken.append((cassette, session))
-                for each, session in taken:
+                for each, session in sessions.of(cassette, path):
                     intake.take(_moving(each.entries(session, NAMES), move))
                     made.append(Made(path, session, each.events))
             move(completed=sum(sizes[: number + 1]))
-    return ImportedFiles(made, left_out)
+    return ImportedFiles(made, sessions.left_out)
+
+
+class _Sessions:
+    """The sessions that files become, and what of transcripts becomes none."""
+
+    def __init__(self, wanted: Wanted, history: TranscriptHistory) -> None:
+        self._name, self._history = wanted.session, history
+        self._shared: Session | None = None  # if all files become one
+        self.left_out = LeftOut()
+
+    def of(self, cassette: Cassette, path: Path) -> Iterator[tuple[Cassette, Session]]:
+        """Yield the parts of a file, each with its session."""
+        if isinstance(cassette, Transcript):
+            yield from self._of_transcripts(cassette.parts(), path)
+            return
+        session = self._shared or _session(cassette, path, self._name)
+        self._shared = session if self._name is not None else None
+        yield cassette, session
+
+    def _of_transcripts(self, parts: Sequence[Transcript], path: Path) -> Iterator[tuple[Cassette, Session]]:
+        for part in parts:
+            self.left_out += self._history.leave_out(part, path)
+            if part.ids:
+                yield part, self._history.session(part, self._name or own_name(part, path))
 
 
 def _name_lines(transcript: Transcript, path: Path, skipped: SkippedFiles) -> None:

@@ -249,6 +249,8 @@ class Dialect(msgspec.Struct, frozen=True):
     """The usual target of a request, by what answers it: whether that is not a stream, and its payloads."""
     websocket: WebSocketFormat | None = None  # None: its messages are not turns
     hosted: HostedSession | None = None  # None: its provider keeps no sessions that requests name by their path
+    response_routes: ResponseRoutes | None = None  # None: nothing is asked for by an id
+    session_fields: tuple[str, ...] = ()  # paths in the bodies of requests at which the name of a session is
     has_error_lines: bool = False  # servers send errors in lines `error: {…}`, of which its profiles have a rule
     has_event_lines: bool = False  # frames begin with `event: TYPE`
     type_member: str = "type"  # of a payload: it says that type again
@@ -258,9 +260,6 @@ class Dialect(msgspec.Struct, frozen=True):
     def is_endless(self, method: str, target: str) -> bool:
         """Return whether only its reader ends the stream that answers a request."""
         return self.endless is not None and self.endless.search(f"{method} {target.partition('?')[0]}") is not None
-
-    response_routes: ResponseRoutes | None = None  # None: nothing is asked for by an id
-    session_fields: tuple[str, ...] = ()  # paths in the bodies of requests at which the name of a session is
 
     def request_facts(self, path: str, body: bytes) -> RequestFacts:
         """Return the facts of a request, by its path without its query and its decoded body. Never raises."""
