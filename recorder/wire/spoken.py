@@ -22,11 +22,7 @@ class SpokenDialect:
         self._own = self.dialect = dialect
         can_be_told = dialect.speaks is not None or dialect is by_name("other")
         self._left = PAYLOADS_LIMIT if can_be_told else 0
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether the next payload is wanted."""
-        return self._left > 0
+        self.is_open = can_be_told  # whether the next payload is wanted; asked for each event
 
     @property
     def contradicts_path(self) -> bool:
@@ -40,4 +36,5 @@ class SpokenDialect:
             if dialect.speaks is not None and dialect.speaks(payload):
                 self.dialect, self._left = dialect, 0
                 break
+        self.is_open = self._left > 0
         return self.dialect is not self._own
