@@ -119,9 +119,13 @@ def _run(
             patched.setattr(sys, "__stdout__", stdout)  # which is asked for the width of the terminal
         patched.setattr(sys, "stderr", stderr or err)
         patched.setattr(logging.root, "handlers", [])
-        with pytest.raises(SystemExit) as ended:
-            main(list(map(str, arguments)))
-        gc.enable()
+        level = logging.root.level
+        try:
+            with pytest.raises(SystemExit) as ended:
+                main(list(map(str, arguments)))
+        finally:
+            logging.root.setLevel(level)  # some verbs say less, and the next test of this process reads warnings
+            gc.enable()
     said, told = (stream.buffer.getvalue() for stream in (err, out))
     return Ran(int(ended.value.code or 0), told, said.decode())
 
