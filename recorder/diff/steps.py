@@ -28,6 +28,7 @@ from recorder.model.events import WHOLE, Event
 from recorder.model.facts import TextAdded, UsageReported
 from recorder.model.packed_events import ComputedSequence, Packed
 from recorder.replay.matching.fingerprint import NO_JSON
+from recorder.wire.dialects import by_name
 from recorder.wire.dialects.canonical import canonical
 from recorder.wire.framing.sse import BOM, Fields, parse
 
@@ -192,10 +193,10 @@ def steps(side: ComparedRecording, terms: Terms) -> ExchangeSteps:
 
 def _events(side: ComparedRecording, final_texts: FinalTexts, terms: Terms) -> Iterator[Step]:
     noise_filter = NoiseFilter(owned(side.exchange.api, terms.rules, is_stream=side.is_stream), exact=terms.exact)
-    ordinal = 0
+    unwrapped, ordinal = by_name(side.exchange.api).unwrapped, 0
     for block in side.blocks():
         statement = NO_STATEMENT if terms.exact else final_texts.statement(block)
-        value, ids, texts = _value(block, noise_filter, statement)
+        value, ids, texts = _value(block, unwrapped, noise_filter, statement)
         event, number = block.event, block.event.sequence_number
         if number is not None:
             ordinal += 1
@@ -218,7 +219,9 @@ def _events(side: ComparedRecording, final_texts: FinalTexts, terms: Terms) -> I
         )
 
 
-def _value(block: ComparedBlock, noise_filter: NoiseFilter, statement: Statement) -> FilteredPayload:
+def _value(
+    block: ComparedBlock, unwrapped: Callable[[bytes], bytes], noise_filter: NoiseFilter, statement: Statement
+) -> FilteredPayload:
     """Return the payload of a block, and the fields of the stream around it."""
     if block.raw is None:
         return FilteredPayload("(too long to be read)", (), [])
@@ -227,7 +230,8 @@ def _value(block: ComparedBlock, noise_filter: NoiseFilter, statement: Statement
     reports = [fact.raw for fact in block.facts if isinstance(fact, UsageReported)]
     if block.event.kind == "body":
         return noise_filter.apply(_payload(block.raw), statement.texts, reports, block.raw)
-    data, around = _read(block.event, block.raw)
+    payload, around = _read(block.event, block.raw)
+    data = unwrapped(payload)
     filtered = noise_filter.apply(_payload(data), statement.texts, reports, data)
     value = filtered.value if isinstance(filtered.value, dict) else {"(data)": filtered.value}
     return filtered._replace(value={**value, **around})

@@ -14,6 +14,7 @@ import msgspec
 
 from recorder.model.events import ENDED_HERE, Event, Gap, Recording
 from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT
+from recorder.wire.dialects import Dialect, by_name
 from recorder.wire.dialects.json_values import too_deep
 from recorder.wire.dialects.keys import refuse
 from recorder.wire.framing import Framing
@@ -146,7 +147,7 @@ class StreamView:
         times are true.
         """
         is_after_gap, is_first = False, True
-        framing = framing_in_head(self.response)
+        framing, dialect = framing_in_head(self.response), by_name(self.exchange.api)
         tail: StreamBlock | None = None  # the last block, if it is an unended one
         for block in blocks(self.events, PAYLOAD_LIMIT):
             is_gap = block.kind == "gap"
@@ -154,7 +155,7 @@ class StreamView:
                 yield _half(tail) if is_gap else tail
                 tail = None
             if not is_gap:
-                whole = _stream_block(block, framing, is_first=is_first)
+                whole = _stream_block(block, framing, dialect, is_first=is_first)
                 made = _half(whole) if is_after_gap else whole
                 is_first = False
                 if block.kind == "tail":
@@ -175,10 +176,11 @@ def _half(block: StreamBlock) -> StreamBlock:
     return StreamBlock(block.pos, block.t_ns, "tail", b"", None, None, None)
 
 
-def _stream_block(block: BodyBlock, framing: Framing, *, is_first: bool) -> StreamBlock:
+def _stream_block(block: BodyBlock, framing: Framing, dialect: Dialect, *, is_first: bool) -> StreamBlock:
     raw, event = block.raw or b"", block.event
     if block.kind == "message":
         data = None if block.raw is None else framing.fields(raw).data
+        data = None if data is None else dialect.unwrapped(data)
         payload = None if data is None else _payload(data)
         return StreamBlock(event.pos, event.t_ns, block.kind, raw if data is None else data, None, data, payload)
     fields = parse(raw.removeprefix(BOM) if is_first else raw)

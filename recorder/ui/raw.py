@@ -33,6 +33,7 @@ from recorder.recordings.session import budget_of
 from recorder.store.queries.event_place import EventPlace, event_place
 from recorder.store.queries.reader import LogReader
 from recorder.ui.copies import copies, request_file
+from recorder.wire.dialects import by_name
 from recorder.wire.logical_request import LogicalRequest
 from recorder.wire.recording import recording_of
 from recorder.wire.turns import StreamedBody
@@ -201,6 +202,8 @@ async def details(log: LogReader, session: str, exchange: str, pos: int) -> Json
         raise NotFoundError(f"This exchange has no event {pos}.")
     event = place.event
     payload = payload_of(event)
+    if payload is not None:
+        payload = by_name(one.api).unwrapped(payload)
     body_offset = reads = None
     if event.kind in BODY_KINDS:
         body_offset = place.body_offset

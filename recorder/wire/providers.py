@@ -252,7 +252,7 @@ github-copilot https://api.githubcopilot.com/ openai-chat,openai-responses COPIL
 # Known by their hosts and keys.
 # It signs requests for the host that they go to, but for those with a key of its own
 # https://bedrock-runtime.REGION.amazonaws.com
-bedrock - bedrock-converse,openai-chat AWS_BEARER_TOKEN_BEDROCK
+bedrock - bedrock-converse,bedrock-invoke,openai-chat AWS_BEARER_TOKEN_BEDROCK
  telemetry_name=aws.bedrock price_name=aws hosts=bedrock-runtime[a-z0-9.-]*\.amazonaws\.com
  | bedrock-key ABSK(?=Q) [A-Za-z0-9+/] 60 ={0,2}
 # https://docs.cohere.com/docs/compatibility-api

@@ -53,6 +53,7 @@ _FOLDERS = (
     "recorder.wire.dialects.anthropic_sessions",
     "recorder.wire.dialects.ollama",
     "recorder.wire.dialects.bedrock_converse",
+    "recorder.wire.dialects.bedrock_invoke",
     "recorder.wire.dialects.openai_agents",
     "recorder.wire.dialects.openai_realtime",
     "recorder.wire.dialects.gemini_live",

@@ -221,6 +221,8 @@ class Dialect(msgspec.Struct, frozen=True):
     places_calls: bool = False  # a call's result is found by `call_place`: one side may leave ids out, or make its own
     framing: str | None = None
     """That of its streams, where apps answer on its routes in another one: such a stream is not of this format."""
+    unwrapped: Callable[[bytes], bytes] = lambda payload: payload
+    """The event that a payload of a stream is, or has within it in another coding; never raises."""
     reads_bare_json: bool = False  # clients take JSON in no `data:` line for an event; elsewhere they pass over it
 
     error_body: Callable[[int, str, str | None], dict[str, Any]] | None = None

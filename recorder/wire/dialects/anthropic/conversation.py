@@ -108,7 +108,7 @@ class AnthropicConversation(Conversation):
     @property
     def about(self) -> list[Any]:
         system = canonical_message("system", self.request.get("system")).decode()
-        return [self.request.get("model"), self.request.get("tools"), system]
+        return [self.model, self.request.get("tools"), system]
 
     def is_of_client(self, text: str) -> bool:
         return text.startswith(BILLING)

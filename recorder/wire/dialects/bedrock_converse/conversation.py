@@ -22,7 +22,7 @@ from recorder.wire.dialects.conversation import (
 )
 from recorder.wire.dialects.json_values import Object, array, as_json, names, object_, objects, places, text
 
-_MODEL = re.compile(r"/model/([^/]+)/converse(-stream)?$")
+_MODEL = re.compile(r"/model/([^/]+)/[^/]+$")
 _ROLES: Mapping[str, Role] = {"user": "user", "assistant": "assistant"}
 _KINDS = kinds("""
 text text
@@ -42,6 +42,12 @@ tool_choice:word toolConfig.toolChoice.tool.name
 """)
 
 
+def model_of(path: str) -> str | None:
+    """Return the model, or the profile, that a path of Bedrock names."""
+    found = _MODEL.search(path)
+    return unquote(found[1]) if found else None
+
+
 class ConverseConversation(Conversation):
     """A request to converse."""
 
@@ -49,8 +55,7 @@ class ConverseConversation(Conversation):
 
     @cached_property
     def model(self) -> str | None:
-        found = _MODEL.search(self.path)
-        return unquote(found[1]) if found else None
+        return model_of(self.path)
 
     @property
     def stream(self) -> bool | None:

@@ -28,7 +28,7 @@ from recorder.wire.dialects.usage_report import counts_at
 
 EXCEPTIONS = names("""
     internalServerException modelStreamErrorException validationException throttlingException
-    serviceUnavailableException
+    serviceUnavailableException modelTimeoutException
     """)
 
 _ABOUT = names("""

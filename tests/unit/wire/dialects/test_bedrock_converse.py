@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 from hypothesis import given
@@ -14,9 +11,9 @@ from hypothesis import strategies as st
 from recorder.projections.fold import Rows
 from recorder.wire.dialects.bedrock_converse import DIALECT
 from tests.support.aws_messages import aws_event, aws_message
+from tests.support.bedrock import KIND, aws_client, bedrock
 from tests.support.facts import captured, folded
 
-KIND = "application/vnd.amazon.eventstream"
 USAGE = {"inputTokens": 3, "cacheReadInputTokens": 2, "outputTokens": 5, "totalTokens": 10}
 
 
@@ -46,33 +43,11 @@ EVENTS = [
 ALL = b"".join(aws_event(type, payload) for type, payload in EVENTS)
 
 
-class _Answer(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        self.send_response(200)
-        self.send_header("content-type", KIND)
-        self.send_header("content-length", str(len(ALL)))
-        self.end_headers()
-        self.wfile.write(ALL)
-
-    def log_message(self, format: str, *args: object) -> None: ...
-
-
 def of_sdk() -> tuple[str, str, str, Any, str]:
     """Text, thoughts, arguments, usage and reason, as botocore yields them over a socket."""
-    server = HTTPServer(("127.0.0.1", 0), _Answer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     text = thoughts = arguments = reason = ""
     usage: Any = None
-    session = importlib.import_module("botocore.session").get_session()
-    client = session.create_client(
-        "bedrock-runtime",
-        region_name="us-east-1",
-        endpoint_url=f"http://127.0.0.1:{server.server_port}",
-        aws_access_key_id="none",
-        aws_secret_access_key="none",
-    )
-    try:
+    with bedrock(ALL) as url, aws_client(url) as client:
         asked = [{"role": "user", "content": [{"text": "Roll."}]}]
         for event in client.converse_stream(modelId="m", messages=asked)["stream"]:
             said = event.get("contentBlockDelta", {}).get("delta", {})
@@ -81,10 +56,6 @@ def of_sdk() -> tuple[str, str, str, Any, str]:
             arguments += said.get("toolUse", {}).get("input", "")
             reason = event.get("messageStop", {}).get("stopReason", reason)
             usage = event.get("metadata", {}).get("usage", usage)
-    finally:
-        client.close()
-        server.shutdown()
-        server.server_close()
     return text, thoughts, arguments, usage, reason
 
 

@@ -350,6 +350,7 @@ ROUTES = [
     ("GET", "/shop/mcp/", "mcp"),
     ("POST", "/mcp/other", "other"),
     ("POST", "/model/eu.amazon.nova%3A0/converse-stream", "bedrock-converse"),
+    ("POST", "/bedrock/model/us.anthropic.claude-opus-5/invoke", "bedrock-invoke"),
     ("POST", "/api/chat", "ollama"),
     ("POST", "/ollama/api/generate", "ollama"),
     ("GET", "/api/chat", "other"),
@@ -418,7 +419,8 @@ def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None)
 
 def test_these_wire_formats_promise_a_last_event() -> None:
     promising = {dialect.name for dialect in DIALECTS if dialect.needs_terminal}
-    others = {"gemini-interactions", "mcp", "ollama", "bedrock-converse", "openai-realtime", "gemini-live"}
+    others = {"gemini-interactions", "mcp", "ollama", "openai-realtime", "gemini-live"}
+    others |= {"bedrock-converse", "bedrock-invoke"}
     assert promising == {"openai-responses", "anthropic", *others}, (
         "name a further one here, and its last event in `ENDINGS`"
     )

@@ -1,0 +1,68 @@
+"""Bedrock's InvokeModel with a model of Anthropic: its Messages, each event as base64 in a `chunk` of AWS's stream.
+
+The request is Anthropic's, without the model, which the path names; the answer is too. What is said here is only what
+differs. Other models have bodies of their own on these paths, and stay `other`. Must not know: other wire formats, but
+for Anthropic Messages and for what is AWS's.
+
+Written after anthropic-python 2.11 and the service model of botocore 1.44.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from recorder.model.events import Header
+from recorder.wire.dialects.anthropic import DIALECT as MESSAGES
+from recorder.wire.dialects.bedrock_converse import DIALECT as CONVERSE
+from recorder.wire.dialects.bedrock_invoke.conversation import InvokeConversation
+from recorder.wire.dialects.bedrock_invoke.decoder import Chunk, InvokeDecoder, unwrapped
+from recorder.wire.dialects.dialect import noise_fields
+from recorder.wire.dialects.json_values import request_object, text
+from recorder.wire.dialects.keys import KeyExtractor, Named
+
+_PATH = r"/invoke(?:-with-response-stream)?$"
+_METRICS = "amazon-bedrock-invocationMetrics."
+
+
+def _name(chunk: Chunk) -> Named:
+    event = MESSAGES.keys.of_message(chunk.event or b"")
+    return event.type, event.sequence_number, event.item_id, event.output_index
+
+
+def _is_asked(headers: Sequence[Header], body: bytes) -> bool:
+    """Return whether a body is one for Bedrock: the path may name a profile, and no model."""
+    return (text(request_object(body), "anthropic_version") or "").startswith("bedrock-")
+
+
+assert MESSAGES.prompt is not None
+
+DIALECT = msgspec.structs.replace(
+    MESSAGES,
+    name="bedrock-invoke",
+    routes=re.compile(rf"^POST /(?:.*/)?model/[^/]*(?:anthropic|claude)[^/]*{_PATH}"),
+    keys=KeyExtractor(Chunk, _name),
+    decoder=InvokeDecoder,
+    terminal={**CONVERSE.terminal, **MESSAGES.terminal},
+    is_asked=_is_asked,
+    framing="aws_event_stream",
+    unwrapped=unwrapped,
+    error_body=CONVERSE.error_body,
+    error_statuses=CONVERSE.error_statuses,
+    conversation=InvokeConversation,
+    continuation=None,
+    prompt=msgspec.structs.replace(MESSAGES.prompt, generates=re.compile(_PATH)),
+    fields=msgspec.structs.replace(
+        MESSAGES.fields,
+        noise=(
+            *MESSAGES.fields.noise,
+            *noise_fields("time | at>invocationLatency at>firstByteLatency | how long the answer took", at=(_METRICS,)),
+        ),
+    ),
+    speaks=None,
+    is_event=None,
+    target=lambda is_document, payloads: f"/model/claude/invoke{'' if is_document else '-with-response-stream'}",
+    has_event_lines=False,
+)

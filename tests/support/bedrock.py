@@ -1,0 +1,134 @@
+"""Bedrock: a server that answers as it does, its clients, and an answer of Anthropic's as InvokeModel streams it."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import anthropic
+
+from tests.support.aws_messages import aws_event
+
+KIND = "application/vnd.amazon.eventstream"
+MODEL = "us.anthropic.claude-sonnet-4-20250514-v1:0"
+REGION = "us-east-1"
+QUESTION: Any = {"max_tokens": 99, "messages": [{"role": "user", "content": "Roll."}]}
+
+Json = dict[str, Any]
+
+
+def chunk(event: Json) -> bytes:
+    """Encode an event of Anthropic's, with the member that hides its length."""
+    return aws_event("chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": "abcdefgh"})
+
+
+def block(index: int, begun: Json, *deltas: Json) -> list[Json]:
+    """The events of a block."""
+    return [
+        {"type": "content_block_start", "index": index, "content_block": begun},
+        *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": index},
+    ]
+
+
+MESSAGE = {"id": "msg_bdrk_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-20250514"}
+COUNTS = {"input_tokens": 3, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 2, "output_tokens": 1}
+METRICS = {"inputTokenCount": 3, "outputTokenCount": 9, "invocationLatency": 9, "firstByteLatency": 3}
+EVENTS: list[Json] = [
+    {"type": "message_start", "message": {**MESSAGE, "content": [], "stop_reason": None, "usage": COUNTS}},
+    *block(
+        0,
+        {"type": "thinking", "thinking": "", "signature": ""},
+        {"type": "thinking_delta", "thinking": "Hm."},
+        {"type": "signature_delta", "signature": "AAAA"},
+    ),
+    *block(
+        1,
+        {"type": "text", "text": ""},
+        {"type": "text_delta", "text": "Zür"},
+        {"type": "text_delta", "text": "ich ✓"},
+    ),
+    *block(
+        2,
+        {"type": "tool_use", "id": "toolu_1", "name": "roll", "input": {}},
+        {"type": "input_json_delta", "partial_json": '{"sides":'},
+        {"type": "input_json_delta", "partial_json": "6}"},
+    ),
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "tool_use", "stop_sequence": None},
+        "usage": {"output_tokens": 9},
+    },
+    {"type": "message_stop", "amazon-bedrock-invocationMetrics": METRICS},
+]
+STREAM = b"".join(map(chunk, EVENTS))
+
+
+@contextmanager
+def bedrock(stream: bytes = STREAM, document: bytes = b"{}") -> Iterator[str]:
+    """A server that answers each request whose path says so with the stream, any other with the document."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            is_stream = self.path.endswith("-stream")
+            body = stream if is_stream else document
+            self.send_response(200)
+            self.send_header("content-type", KIND if is_stream else "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def aws_client(url: str) -> Iterator[Any]:
+    """A client of botocore, which signs its requests."""
+    session = importlib.import_module("botocore.session").get_session()
+    client = session.create_client(
+        "bedrock-runtime",
+        region_name=REGION,
+        endpoint_url=url,
+        aws_access_key_id="none",
+        aws_secret_access_key="none",
+    )
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def anthropic_bedrock(url: str) -> anthropic.AnthropicBedrock:
+    return anthropic.AnthropicBedrock(aws_region=REGION, api_key="none", base_url=url, max_retries=0)
+
+
+def message_of(url: str) -> Json:
+    """What Anthropic's SDK makes of a stream."""
+    with anthropic_bedrock(url) as client, client.messages.stream(model=MODEL, **QUESTION) as stream:
+        return stream.get_final_message().to_dict()
+
+
+def invoked(url: str) -> list[Json]:
+    """The events in the chunks that botocore yields."""
+    with aws_client(url) as client:
+        body = json.dumps({"anthropic_version": "bedrock-2023-05-31", **QUESTION})
+        answer = client.invoke_model_with_response_stream(modelId=MODEL, body=body)
+        return [json.loads(event["chunk"]["bytes"]) for event in answer["body"]]
