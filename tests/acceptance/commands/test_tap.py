@@ -89,10 +89,14 @@ def test_bytes_stderr_and_exit_code_pass_as_they_are(tmp_path: Path) -> None:
 def test_nothing_but_the_program_has_the_streams_of_the_client(tmp_path: Path) -> None:
     """What reads them to their end would wait for the log."""
     with tapped(tmp_path / "recorder.db", "cat") as ran:
-        wait_until(lambda: len(children(ran.pid)) == 2)  # the program and the ingester
         streams = {os.fstat(each.fileno()).st_ino for each in (ran.stdin, ran.stdout, ran.stderr) if each}
-        holding = [pid for pid in children(ran.pid) if streams & {inode_of(path) for path in descriptors(pid)}]
-        assert [Path(f"/proc/{pid}/comm").read_text() for pid in holding] == ["cat\n"]
+
+        def holding() -> list[str]:
+            found = [pid for pid in children(ran.pid) if streams & {inode_of(path) for path in descriptors(pid)}]
+            return [Path(f"/proc/{pid}/comm").read_text() for pid in found]
+
+        # a process which is just made has them until its program begins
+        wait_until(lambda: len(children(ran.pid)) == 2 and holding() == ["cat\n"])  # the other is the ingester
         assert ran.communicate(b"", COMMAND_S) == (b"", b"")
 
 
