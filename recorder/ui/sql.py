@@ -25,10 +25,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL
+from sqlalchemy import URL, text
 
 from recorder.archive.place import database_name, database_of, dialect_of, is_archive
 from recorder.errors import RecorderError, UsageError
+from recorder.model.events import PROBE
 from recorder.model.text import json_value
 from recorder.program import load
 from recorder.projections.views.columns import described
@@ -186,7 +187,7 @@ class Panel(NamedTuple):
 
     id: str
     title: str
-    unit: str  # tokens, ns, picousd or exchanges: decides how a page writes the numbers
+    unit: str  # tokens, ns, picousd, exchanges or calls: decides how a page writes the numbers; a list has none
     sql: str
     chart: Mapping[str, Any]
     note: str | None = None
@@ -212,15 +213,32 @@ _PERCENTILES = f"""
 """
 
 
-def _chart(kind: str, *series: tuple[str, str], x: str = "day", **more: str) -> Mapping[str, Any]:
-    """Return how a page draws the rows: columns along `x`, each with its label."""
+def _chart(kind: str, *series: tuple[str, str], x: str = "day", **more: Any) -> Mapping[str, Any]:
+    """Return how a page draws the rows: columns along `x`, each with its label; `by` are other ways to divide them."""
     columns = [{"column": column, "label": label} for column, label in series]
     return {"kind": kind, "x": x, **more, "series": columns}
 
 
 _PERCENTILE_LINES = _chart("lines", ("p50_ns", "median"), ("p90_ns", "90 %"), ("p99_ns", "99 %"))
 
+_LIST: Mapping[str, Any] = {"kind": "list"}
+
 PANELS = (
+    Panel(
+        "latest",
+        "Latest sessions",
+        "",
+        f"""
+        SELECT s.session_id, s.session_name, s.title, s.models, s.turns, s.total_tokens, s.errors, u.used_ns
+        FROM (
+          SELECT session_id, max(started_ns) AS used_ns FROM exchange_summary WHERE started_ns >= :since
+            AND session_id IN (SELECT session_id FROM session_summary WHERE source <> '{PROBE}')
+          GROUP BY session_id ORDER BY 2 DESC LIMIT 8
+        ) AS u JOIN session_summary AS s ON s.session_id = u.session_id
+        ORDER BY u.used_ns DESC, s.session_id DESC
+        """,
+        _LIST,
+    ),
     Panel(
         "tokens",
         "Tokens a day",
@@ -246,12 +264,13 @@ PANELS = (
         "Cost a day",
         "picousd",
         """
-        SELECT {day} AS day, count(cost_picousd) AS priced, count(*) - count(cost_picousd) AS without_cost,
+        SELECT {day} AS day, coalesce(model, 'unknown') AS model, coalesce(client, 'unknown') AS client,
+          count(cost_picousd) AS priced, count(*) - count(cost_picousd) AS without_cost,
           sum(input_picousd) AS input_picousd, sum(cache_read_picousd) AS cache_read_picousd,
           sum(cache_write_picousd) AS cache_write_picousd, sum(reasoning_picousd) AS reasoning_picousd,
           sum(output_picousd) AS output_picousd, sum(other_picousd) AS other_picousd,
           sum(cost_picousd) AS cost_picousd
-        FROM costs WHERE started_ns >= :since GROUP BY 1 ORDER BY 1
+        FROM costs WHERE started_ns >= :since GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
         """,
         _chart(
             "bars",
@@ -261,10 +280,28 @@ PANELS = (
             ("output_picousd", "visible output"),
             ("cache_write_picousd", "cache writes"),
             ("other_picousd", "searches and requests"),
+            by=("model", "client"),
+            total="cost_picousd",
         ),
         "In US dollars, by the prices that were valid when it was recorded; a picodollar is 10⁻¹² US dollars. "
         "Exchanges without a known cost are left out.",
         needs_prices=True,
+    ),
+    Panel(
+        "misses",
+        "Cache misses that cost most",
+        "",
+        """
+        SELECT m.session_id, m.session_name, m.exchange_id, m.model, m.class, m.path, m.missed_tokens,
+          m.missed_tokens * c.uncached_token_picousd AS cost_picousd
+        FROM cache_misses AS m
+        LEFT JOIN costs AS c ON c.session_id = m.session_id AND c.exchange_id = m.exchange_id
+        WHERE m.started_ns >= :since AND m.missed_tokens > 0
+        ORDER BY coalesce(m.missed_tokens * c.uncached_token_picousd, 0) DESC, m.missed_tokens DESC, m.exchange_id
+        LIMIT 8
+        """,
+        _LIST,
+        "What the provider's prompt cache could have had: each by its first difference from an earlier request.",
     ),
     Panel(
         "ttft",
@@ -298,7 +335,7 @@ PANELS = (
     ),
     Panel(
         "tools",
-        "Tools that fail",
+        "Tools",
         "calls",
         """
         SELECT coalesce(c.name, c.type) AS tool, count(*) AS calls, count(c.output) AS answered,
@@ -310,9 +347,13 @@ PANELS = (
         GROUP BY 1 ORDER BY 4 DESC, 2 DESC, 1 LIMIT 12
         """,
         _chart("ranking", ("failed", "failed"), x="tool", of="calls"),
-        "A call failed if the client, or the provider's tool, marked its result as an error.",
+        "Those that fail most, then those that are called most. A call failed if the client, or the provider's tool, "
+        "marked its result as an error.",
     ),
 )
+
+
+_FIRST = text("SELECT min(started_ns) FROM exchanges")
 
 
 async def home(questions: Questions, log: LogReader, days: int) -> dict[str, Any]:
@@ -320,7 +361,14 @@ async def home(questions: Questions, log: LogReader, days: int) -> dict[str, Any
     since_ns = (time.time_ns() // DAY_NS - days + 1) * DAY_NS
     shown = PANELS if await has_prices(log) else [panel for panel in PANELS if not panel.needs_prices]
     panels = await asyncio.gather(*(_answer(questions, panel, log.engine, since_ns) for panel in shown))
-    return {"days": days, "since_ns": since_ns, "is_empty": not await list_sessions(log, 1), "panels": panels}
+    [(first_ns,)] = await log.rows(_FIRST)
+    return {
+        "days": days,
+        "since_ns": since_ns,
+        "from_ns": max(since_ns, (first_ns or 0) // DAY_NS * DAY_NS),
+        "is_empty": not await list_sessions(log, 1),
+        "panels": panels,
+    }
 
 
 async def _answer(questions: Questions, panel: Panel, engine: str, since_ns: int) -> dict[str, Any]:

@@ -178,6 +178,7 @@ MEANINGS: Mapping[str, str] = {
     "reasoning_picousd": "cost of the reasoning; at the price of output if it has no price of its own",
     "other_picousd": "cost of web searches, and of the request itself where it has a price",
     "cost_picousd": "the whole cost: an exact number, 10^-12 USD",
+    "uncached_token_picousd": "what a token of input cost more than one that comes from the cache: 10^-12 USD",
     "cost_usd": "`cost_picousd` in USD, rounded to what a float can be; for reading, not for sums",
     "no_price": "the reason why the cost is `NULL`: nothing was reported (`usage`), a `subscription`, no price for the "
     "`provider` or the `model`, or `counts` that contradict each other",
@@ -187,7 +188,7 @@ MEANINGS: Mapping[str, str] = {
     "source": "the rule that found the session's name; `history`: by the messages that its requests repeat; "
     "`probe`: its "
     "requests only query what a server offers; `new`: no rule found one",
-    "title": "the first `user_text` of a turn, else of any exchange",
+    "title": "the first `user_text` of a turn, else of any exchange, else the beginning of the first message",
     "session_summary.started_ns": "wall time of the first request",
     "session_summary.ended_ns": "wall time at which the last exchange ended",
     "session_summary.duration_ns": "time from the first request to the last end",

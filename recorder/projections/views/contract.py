@@ -133,6 +133,13 @@ __all__ = ["VIEWS", "View", "written"]
 _GAP = f"""e.t_ns - (SELECT earlier.t_ns FROM events AS earlier WHERE {same_exchange("earlier", "e")}
         AND earlier.pos < e.pos AND earlier.kind = 'frame' ORDER BY earlier.pos DESC LIMIT 1)"""
 
+_ASKED_FIRST = f"""(SELECT p.user_text {FOLDED} WHERE x.session_id = s.session_id
+        AND p.user_text IS NOT NULL ORDER BY CASE WHEN {IS_TURNS} THEN 0 ELSE 1 END, x.started_ns, x.exchange_id
+        LIMIT 1)"""
+# For a recording without requests, such as an imported stream. It is cut before it is made one line: a text is long.
+_ANSWERED_FIRST = f"""(SELECT trim(replace(substr(i.text, 1, 200), '\n', ' ')) FROM {TABLES["items"]} AS i
+        WHERE i.session_id = s.session_id AND i.kind = 'message' AND i.text <> ''
+        ORDER BY i.exchange_id, i.item LIMIT 1)"""
 _CLASSES = ", ".join(f"'{each}'" for each in AVOIDABLE)
 
 VIEWS = (
@@ -269,9 +276,7 @@ FROM exchange_summary WHERE status NOT IN ('completed', 'incomplete') OR error I
             "session_id": "s.session_id",
             "session_name": "s.name",
             **of("s", "created_ns origin source"),
-            "title": f"""(SELECT p.user_text {FOLDED} WHERE x.session_id = s.session_id
-        AND p.user_text IS NOT NULL ORDER BY CASE WHEN {IS_TURNS} THEN 0 ELSE 1 END, x.started_ns, x.exchange_id
-        LIMIT 1)""",
+            "title": f"coalesce({_ASKED_FIRST}, {_ANSWERED_FIRST})",
             "started_ns": of_session("min(x.started_ns)"),
             "ended_ns": of_session(ENDED, "timing"),
             "duration_ns": of_session(f"{ENDED} - min(x.started_ns)", "timing"),

@@ -235,6 +235,7 @@ COSTS = View(
         "cost_picousd": "c.cost_picousd",
         "cost_usd": "CAST(c.cost_picousd AS DOUBLE PRECISION) / 1000000000000",
         **of("c", "partial no_price reported_cost_usd reported_cost_source"),
+        "uncached_token_picousd": "CASE WHEN c.cost_picousd IS NOT NULL THEN c.p_input - c.e_cache_read END",
     },
     _source(),
     """SELECT model, count(*) AS exchanges, sum(cost_picousd) / 1e12 AS usd, sum(partial) AS partial

@@ -33,8 +33,9 @@ WHERE i.model IS NOT NULL"""
 PICO = 12
 """Decimal places of a picodollar."""
 
-_KINDS = tuple(name for name in COSTS.columns if name.endswith("_picousd"))
-_OF_EXCHANGE = ("exchange_id", *_KINDS, "partial", "no_price", "price_source", "price_model")
+_UNCACHED = "uncached_token_picousd"
+_KINDS = tuple(name for name in COSTS.columns if name.endswith("_picousd") and name != _UNCACHED)
+_OF_EXCHANGE = ("exchange_id", *_KINDS, "partial", "no_price", "price_source", "price_model", _UNCACHED)
 _READ = {"usage": "named_usage", TABLES["iterations"]: "named_iterations"}  # by the name of what is read, its part
 
 
@@ -99,7 +100,7 @@ def _named(statement: str) -> TextClause:
 def costs_by_exchange(engine: str) -> TextClause:
     """Return the statement for the costs of the exchanges of the sessions in `session_ids`."""
     columns = ", ".join(f"{COSTS.columns[name]} AS {name}" for name in _OF_EXCHANGE)
-    return _named(f"SELECT {columns}, c.p_input - c.e_cache_read AS uncached_picousd {_source(engine)}")
+    return _named(f"SELECT {columns} {_source(engine)}")
 
 
 @cache
@@ -154,7 +155,7 @@ def _exchange_cost(row: Any) -> ExchangeCost:
         no_price=row.no_price,
         price_source=row.price_source,
         price_model=row.price_model,
-        uncached_picousd=row.uncached_picousd if picousd else None,
+        uncached_picousd=row.uncached_token_picousd,
     )
 
 

@@ -198,7 +198,7 @@ class SessionRow(Session, frozen=True):
     "The programs that sent requests, each once."
     # From the projections, as in the view `session_summary`.
     title: str | None = None
-    "The first text of a person, cut to a title."
+    "The first text of a person, else of a model, cut to a title."
     turns: int = 0
     threads: int = 0
     models: tuple[str, ...] = ()

@@ -1,50 +1,27 @@
 // The home page: panels over the last days, each with its SQL, its command and a table.
 
-import { copyButton } from "./buttons.js";
-import { Chart } from "./chart.js";
+import { Choice, copyButton } from "./buttons.js";
 import { el, fill } from "./dom.js";
-import { compact, count, dollars, duration } from "./format.js";
+import { compact, count } from "./format.js";
+import { panelTable, pictureOf } from "./panel_pictures.js";
 
 const DAYS = [7, 30, 90, 365];
-const COLORS = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5", "--series-6"];
-const SPLIT_COLORS = ["--series-5", "--series-6", "--series-3", "--series-1", "--series-4"];
-/** @type {Record<string, (value: number) => string>} */
-const FORMATS = { ns: duration, picousd: dollars };
-const LINES = [
-  { color: "--series-1", dash: [] },
-  { color: "--series-6", dash: [7, 3] },
-  { color: "--series-5", dash: [2, 3] },
-];
+const BY_KIND = { name: "", label: "kind" };
 
-/**
- * @typedef {{ column: string, label: string }} PanelSeries
- * @typedef {object} PanelChart
- * @property {"bars" | "lines" | "ranking"} kind
- * @property {string} x
- * @property {string} [of]
- * @property {string} [split]
- * @property {PanelSeries[]} series
- *
- * @typedef {object} Panel
- * @property {string} id
- * @property {string} title
- * @property {string} unit
- * @property {string | null} note
- * @property {string} sql
- * @property {Record<string, Json>} params
- * @property {string} command
- * @property {string[]} columns
- * @property {(string | number | null)[][]} rows
- * @property {PanelChart} chart
- * @property {string | null} error
- */
+/** @typedef {import("./panel_pictures.js").Panel} Panel */
+/** @typedef {import("./panel_pictures.js").Period} Period */
+/** @typedef {import("./chart.js").Chart} Chart */
 
 /** @type {Render} */
 export async function render(main, route, app) {
   app.setTitle("Home");
   main.classList.add("home");
-  /** @type {Chart[]} */
-  let charts = [];
+  /** @type {Map<string, Chart>} by the id of the panel */
+  const charts = new Map();
+  const closeCharts = () => {
+    for (const chart of charts.values()) chart.close();
+    charts.clear();
+  };
   const body = el("div", { class: "home-panels" });
   const choices = el("div", { class: "group", role: "group", "aria-label": "Period" });
   fill(main, el("div", { class: "toolbar" }, el("h1", {}, "Home"), el("span", { class: "gap" }), choices), body);
@@ -72,8 +49,7 @@ export async function render(main, route, app) {
     const answer = await app.api(`/api/home?days=${days}`);
     if (mine !== asked) return;
     body.removeAttribute("aria-busy");
-    for (const chart of charts) chart.close();
-    charts = [];
+    closeCharts();
     if (answer.is_empty) return fill(body, emptyHome());
     fill(
       body,
@@ -92,7 +68,7 @@ export async function render(main, route, app) {
     },
     close: () => {
       asked += 1;
-      for (const chart of charts) chart.close();
+      closeCharts();
     },
   };
 }
@@ -153,14 +129,16 @@ function share(part, whole, name) {
 
 /**
  * @param {Panel} panel
- * @param {{ days: number, since_ns: number }} answer
- * @param {Chart[]} charts
+ * @param {Period} period
+ * @param {Map<string, Chart>} charts
  * @param {App} app
  */
-function draw(panel, answer, charts, app) {
+function draw(panel, period, charts, app) {
   const body = el("div", { class: "panel-body" });
   const sql = el("div", { class: "panel-sql stack", hidden: true, id: `sql-${panel.id}` });
-  const wrapper = el("div", { class: "hidden-text" }, table(panel));
+  const isList = panel.chart.kind === "list";
+  const hasTable = panel.rows.length > 0 && !isList;
+  const wrapper = el("div", { class: "hidden-text" }, hasTable ? panelTable(panel) : null);
   const tableButton = el(
     "button",
     { type: "button", "aria-pressed": "false", "aria-label": `Table: ${panel.title}`, onclick: () => toggleTable() },
@@ -177,11 +155,19 @@ function draw(panel, answer, charts, app) {
     },
     "SQL",
   );
-  const picture = panel.error
-    ? el("p", { class: "error" }, panel.error)
-    : panel.rows.length
-      ? drawChart(panel, answer, charts)
-      : el("p", { class: "empty" }, `Nothing in the last ${answer.days} days.`);
+  /** @type {HTMLElement} */
+  let picture;
+  const drawPicture = (by = "") => {
+    const isHidden = picture?.hidden ?? false;
+    charts.get(panel.id)?.close();
+    charts.delete(panel.id);
+    const drawn = pictureOf(panel, period, by);
+    if (drawn.chart) charts.set(panel.id, drawn.chart);
+    picture?.replaceWith(drawn.element);
+    picture = drawn.element;
+    picture.hidden = isHidden;
+    return picture;
+  };
   const toggleTable = () => {
     const shows = tableButton.getAttribute("aria-pressed") === "false";
     tableButton.setAttribute("aria-pressed", String(shows));
@@ -215,7 +201,7 @@ function draw(panel, answer, charts, app) {
     el("pre", { class: "code", tabindex: 0, role: "region", "aria-label": `SQL of ${panel.title}` }, panel.sql),
     actions,
   );
-  body.append(picture, ...(panel.rows.length ? [wrapper] : []));
+  body.append(drawPicture(), ...(hasTable ? [wrapper] : []));
   return el(
     "section",
     { class: `panel panel-${panel.id}`, "aria-labelledby": `title-${panel.id}` },
@@ -223,7 +209,8 @@ function draw(panel, answer, charts, app) {
       "div",
       { class: "panel-head" },
       el("h2", { id: `title-${panel.id}` }, panel.title),
-      panel.rows.length ? tableButton : null,
+      panel.rows.length ? divisions(panel, drawPicture) : null,
+      hasTable ? tableButton : null,
       sqlButton,
     ),
     body,
@@ -233,162 +220,17 @@ function draw(panel, answer, charts, app) {
 }
 
 /**
+ * Offer the ways to divide the numbers of a panel, if there are several.
  * @param {Panel} panel
- * @param {{ days: number, since_ns: number }} answer
- * @param {Chart[]} charts
- * @returns {HTMLElement}
+ * @param {(by: string) => void} draw
  */
-function drawChart(panel, answer, charts) {
-  if (panel.chart.kind === "ranking") return ranking(panel);
-  const days = allDays(answer);
-  const series = panel.chart.split ? splitSeries(panel, days) : columnSeries(panel, days);
-  const isBars = panel.chart.kind === "bars";
-  const chart = new Chart({
-    kind: panel.chart.kind,
-    label: `${panel.title}, the last ${answer.days} days. The table has the same numbers.`,
-    labels: days.map((day) => day.slice(days.length > 366 ? 0 : 5)),
-    series,
-    format: FORMATS[panel.unit] ?? compact,
-    tick:
-      panel.unit === "ns"
-        ? (value) => (value < 1e9 ? `${value / 1e6} ms` : `${value / 1e9} s`).replace(/^0 .*/, "0")
-        : (FORMATS[panel.unit] ?? compact),
-    counts: panel.unit !== "ns",
-    summary: (values) =>
-      isBars
-        ? values.reduce((total, value) => (total ?? 0) + (value ?? 0), 0)
-        : (values.findLast((value) => value !== null) ?? null),
-    summaryLabel: isBars ? `${answer.days} days` : "latest",
-    height: panel.id === "tokens" ? 220 : 180,
+function divisions(panel, draw) {
+  const { by = [] } = panel.chart;
+  if (!by.length) return null;
+  const choice = new Choice(`${panel.title} by`, (name) => {
+    choice.select(name);
+    draw(name);
   });
-  charts.push(chart);
-  return chart.element;
-}
-
-/**
- * Return all days of the period, those without data too.
- * @param {{ days: number, since_ns: number }} answer
- */
-function allDays(answer) {
-  const first = Math.round(answer.since_ns / 86400e9);
-  return Array.from({ length: answer.days }, (_, index) =>
-    new Date((first + index) * 86400e3).toISOString().slice(0, 10),
-  );
-}
-
-/**
- * @param {Panel} panel
- * @param {string[]} days
- */
-function columnSeries(panel, days) {
-  const byDay = new Map(panel.rows.map((row) => [row[panel.columns.indexOf(panel.chart.x)], row]));
-  const isBars = panel.chart.kind === "bars";
-  return panel.chart.series.map((each, number) => {
-    const at = panel.columns.indexOf(each.column);
-    const values = days.map((day) => /** @type {number | null} */ (byDay.get(day)?.[at] ?? null));
-    return {
-      label: each.label,
-      values,
-      ...(isBars ? { color: COLORS[number % COLORS.length] } : LINES[number % LINES.length]),
-    };
-  });
-}
-
-/**
- * Return a series for each of the most frequent values of a column, and one for the rest.
- * @param {Panel} panel
- * @param {string[]} days
- */
-function splitSeries(panel, days) {
-  const [x, by, y] = [panel.chart.x, panel.chart.split ?? "", panel.chart.series[0].column].map((name) =>
-    panel.columns.indexOf(name),
-  );
-  /** @type {Map<string, number>} */
-  const totals = new Map();
-  for (const row of panel.rows) totals.set(String(row[by]), (totals.get(String(row[by])) ?? 0) + Number(row[y]));
-  const names = [...totals].sort((a, b) => b[1] - a[1]).map(([name]) => name);
-  const shown = names.slice(0, SPLIT_COLORS.length);
-  const labels = names.length > shown.length ? [...shown, "other"] : shown;
-  const series = labels.map((label, number) => ({
-    label,
-    color: SPLIT_COLORS[number] ?? "--heat-1",
-    values: days.map(() => /** @type {number | null} */ (null)),
-  }));
-  const places = new Map(days.map((day, index) => [day, index]));
-  for (const row of panel.rows) {
-    const place = places.get(String(row[x]));
-    const { values } = series[shown.indexOf(String(row[by]))] ?? series[series.length - 1];
-    if (place !== undefined) values[place] = (values[place] ?? 0) + Number(row[y]);
-  }
-  return series;
-}
-
-/**
- * Draw a bar beside each name: the part of the whole.
- * @param {Panel} panel
- */
-function ranking(panel) {
-  const at = (/** @type {string} */ name) => panel.columns.indexOf(name);
-  const { x, of = "", series } = panel.chart;
-  const most = Math.max(...panel.rows.map((row) => Number(row[at(of)])), 1);
-  const rows = panel.rows.map((row) => {
-    const [part, whole] = [Number(row[at(series[0].column)]), Number(row[at(of)])];
-    const [all, failed] = [el("span", { class: "bar" }), el("span", { class: "bar-part" })];
-    all.style.setProperty("width", `${(100 * whole) / most}%`);
-    failed.style.setProperty("width", `${whole ? (100 * part) / whole : 0}%`);
-    all.append(failed);
-    return el(
-      "tr",
-      {},
-      el("th", { scope: "row", class: "cut" }, String(row[at(x)] ?? "")),
-      el("td", { class: "bar-cell", "aria-hidden": "true" }, all),
-      el("td", { class: "num" }, `${count(part)} of ${count(whole)}`),
-      el("td", { class: "num quiet" }, whole ? `${((100 * part) / whole).toFixed(1)} %` : ""),
-    );
-  });
-  return el(
-    "div",
-    { class: "ranking", "aria-hidden": "true" },
-    el("table", { class: "data" }, el("tbody", {}, ...rows)),
-  );
-}
-
-/** @param {Panel} panel */
-function table(panel) {
-  const isNumber = panel.columns.map((_, index) => panel.rows.some((row) => typeof row[index] === "number"));
-  const cell = (/** @type {string | number | null} */ value, /** @type {number} */ index) =>
-    typeof value !== "number"
-      ? String(value ?? "")
-      : (FORMATS[panel.columns[index].split("_").pop() ?? ""] ?? count)(value);
-  return el(
-    "table",
-    { class: "data" },
-    el("caption", { class: "hidden-text" }, panel.title),
-    el(
-      "thead",
-      {},
-      el(
-        "tr",
-        {},
-        ...panel.columns.map((name, index) =>
-          el(
-            "th",
-            { scope: "col", class: isNumber[index] ? "num" : null },
-            name.replace(/_(ns|picousd)$/, "").replaceAll("_", " "),
-          ),
-        ),
-      ),
-    ),
-    el(
-      "tbody",
-      {},
-      ...panel.rows.map((row) =>
-        el(
-          "tr",
-          {},
-          ...row.map((value, index) => el("td", { class: isNumber[index] ? "num" : null }, cell(value, index))),
-        ),
-      ),
-    ),
-  );
+  choice.offer([BY_KIND, ...by.map((name) => ({ name, label: name }))], "");
+  return choice.element;
 }

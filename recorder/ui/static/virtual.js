@@ -2,6 +2,7 @@
 // 100,000 rows of 30 px are 3 million px; browsers draw elements of up to 17 million.
 
 import { el, fill } from "./dom.js";
+import { sortable } from "./sorting.js";
 
 /** Rows drawn above and below of what is visible, so that a short scroll shows no gap. */
 const MARGIN = 10;
@@ -13,6 +14,7 @@ const MARGIN = 10;
  * @property {(row: HTMLElement, index: number) => void} draw fills an empty row; with a head, a child for each column
  * @property {string[]} [head] titles of columns; then the list is a grid, else a listbox
  * @property {number[]} [numeric] columns with figures
+ * @property {(order: import("./sorting.js").Order | null) => void} [sort] heads are buttons; their owner orders the rows
  * @property {(index: number) => void} [choose] the active row has changed, by key or click
  * @property {(index: number, event: KeyboardEvent | MouseEvent) => void} [open] Enter, or a double click
  * @property {(first: number, last: number) => void} [seen] these rows are visible now
@@ -46,7 +48,7 @@ export class VirtualList {
       onclick: (/** @type {MouseEvent} */ event) => this.click(event, false),
       ondblclick: (/** @type {MouseEvent} */ event) => this.click(event, true),
     });
-    if (options.head) this.element.append(headRow(options.head, options.numeric ?? []));
+    if (options.head) this.element.append(headRow(options.head, options.numeric ?? [], options.sort));
     this.element.append(this.body);
     this.observer = new ResizeObserver(() => this.schedule());
     this.observer.observe(this.element);
@@ -237,10 +239,12 @@ export class VirtualList {
 /**
  * @param {string[]} titles
  * @param {number[]} numeric
+ * @param {VirtualOptions["sort"]} sort
  */
-function headRow(titles, numeric) {
+function headRow(titles, numeric, sort) {
   const cells = titles.map((title, column) =>
     el("span", { role: "columnheader", class: numeric.includes(column) ? "num" : null }, title),
   );
+  if (sort) sortable(cells, (column) => numeric.includes(column), sort);
   return el("div", { class: "virtual-head", role: "row", "aria-rowindex": 1 }, ...cells);
 }

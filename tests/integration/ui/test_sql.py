@@ -28,6 +28,8 @@ from tests.support.superuser import connected
 DAY_S = DAY_NS / 1e9
 TOKENS = {"input_tokens": 1000, "output_tokens": 100, "total_tokens": 1100}
 CACHED = {**TOKENS, "input_tokens_details": {"cached_tokens": 400}}
+LONG = {"input_tokens": 3000, "output_tokens": 9}
+RULES = "You are an agent. " * 400
 THOUGHT = {**TOKENS, "output_tokens_details": {"reasoning_tokens": 41}}
 
 Found = Mapping[str, list[dict[str, Any]]]
@@ -53,6 +55,12 @@ def recorded(shared_database: URL) -> URL:
         frames = response(*call("roll", "{}"), *message("Again.", index=1), id=f"late_{number}", usage=TOKENS)
         later.exchange([b": ping\n\n"] * number + frames, asking("Again"), at_s=number * 60.0)
     later.exchange(response(*message("Bye."), id="resp_5", usage=None)[:-1], asking("?"), at_s=900, outcome="truncated")
+    cached = made.session("cached", 2.5 * DAY_S)
+    for number, rules in enumerate((RULES, RULES, f"{RULES}On Monday. {RULES}")):
+        body = {"model": "gpt-5", "instructions": rules, "input": asking("Well?") * (number + 1)}
+        usage = {**LONG, "input_tokens_details": {"cached_tokens": 2944 if number == 1 else 0}}
+        answer = response(*message("Well."), id=f"cached_{number}", usage=usage)
+        cached.exchange(answer, body=body, at_s=10 * number, client="codex")
     made.session("imported", 3 * DAY_S, "import").exchange(response(*message("Old."), id="resp_6"), asking("Old?"))
     put_prices(made.database, input="1.25", cache_read="0.125", output="10")
     return made.database
@@ -119,6 +127,34 @@ def test_the_cost_of_a_day_is_that_of_its_kinds(panels: Mapping[str, dict[str, A
     assert (first["priced"], first["without_cost"]) == (3, 0)
 
 
+def test_costs_are_divided_by_model_and_client(panels: Mapping[str, dict[str, Any]]) -> None:
+    panel = panels["costs"]
+    assert {*panel["chart"]["by"], panel["chart"]["total"]} < {*panel["columns"]}
+    assert {(row["model"], row["client"]) for row in objects(panel)} == {("gpt-5", "unknown"), ("gpt-5", "codex")}
+
+
+def test_a_cache_miss_costs_what_its_tokens_would_have_been_cheaper(
+    panels: Mapping[str, dict[str, Any]],
+) -> None:
+    [row] = objects(panels["misses"])
+    assert (row["session_name"], row["class"], row["path"]) == ("cached", "prefix_changed", "instructions")
+    assert row["missed_tokens"] > 1000
+    assert row["cost_picousd"] == row["missed_tokens"] * (1_250_000 - 125_000)
+
+
+def test_sessions_are_listed_by_their_newest_request(panels: Mapping[str, dict[str, Any]]) -> None:
+    rows = objects(panels["latest"])
+    assert [row["session_name"] for row in rows] == ["imported", "cached", "later", "first"]
+    assert [row["used_ns"] for row in rows] == sorted((row["used_ns"] for row in rows), reverse=True)
+
+
+def test_a_session_without_a_request_has_the_begin_of_its_answer_as_title(sqlite_database: URL) -> None:
+    session = Conversations(sqlite_database).session("stream")
+    session.exchange(response(*message("It is\n17 °C", " and clear.")), body={"model": "gpt-5"})
+    [row] = json.loads(run(sqlite_database, "sessions", "--json").out)
+    assert row["title"] == "It is 17 °C and clear."
+
+
 async def test_without_prices_no_panel_of_costs_is_shown(sqlite_database: URL) -> None:
     assert "costs" not in [panel["id"] for panel in (await asked(sqlite_database, 30))["panels"]]
 
@@ -162,7 +198,14 @@ async def test_only_the_last_days_count(recorded: URL) -> None:
     answer = await asked(recorded, 1)
     assert answer["since_ns"] % DAY_NS == 0
     assert [panel["rows"] for panel in answer["panels"]] == [[]] * len(PANELS)
+    assert answer["from_ns"] == answer["since_ns"]
     assert not answer["is_empty"]
+
+
+async def test_days_begin_with_the_first_recording(recorded: URL) -> None:
+    answer = await asked(recorded, days_since_start() + 40)
+    assert answer["from_ns"] == START_NS // DAY_NS * DAY_NS
+    assert answer["since_ns"] < answer["from_ns"]
 
 
 async def test_an_empty_log_is_known_as_such(sqlite_database: URL) -> None:
@@ -179,7 +222,7 @@ async def test_a_panel_that_fails_does_not_stop_the_others(database: URL) -> Non
     errors = {panel["id"]: panel["error"] for panel in answer["panels"]}
     assert {name for name, error in errors.items() if error} == {"ttft", "silence"}
     assert "latency" in str(errors["ttft"])
-    assert "recorder query" in answer["panels"][1]["command"]
+    assert "recorder query" in answer["panels"][0]["command"]
 
 
 def test_the_page_of_sessions_offers_all_statuses() -> None:

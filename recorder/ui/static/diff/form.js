@@ -178,7 +178,7 @@ async function recentSessions(app) {
       ref,
       name: session.name,
       title: String(session.title ?? ""),
-      last: wallTime(Number(session.ended_ns) || Number(session.created_ns)),
+      last: wallTime(Number(session.used_ns)),
     };
   });
 }

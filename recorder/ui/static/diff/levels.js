@@ -155,7 +155,7 @@ function measuresTable(measures) {
   const titles = ["Measure", "A", "B", "B − A", "Ratio", ""];
   return scrolling(
     "Measures",
-    dataTable(titles, (index) => index > 0, rows, "measures"),
+    dataTable(titles, (index) => index > 0, rows, "measures", false),
   );
 }
 

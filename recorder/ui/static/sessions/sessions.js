@@ -2,11 +2,13 @@
 
 import { el, fill } from "../dom.js";
 import { compact, count, dollars, duration, messageOf, wallTime } from "../format.js";
+import { sorted } from "../sorting.js";
 import { listen } from "../source.js";
 import { VirtualList } from "../virtual.js";
 import { Filters } from "./filters.js";
 
 const PAGE = 200;
+const MOST_SORTED = 5000; // sessions that are loaded to be sorted: a browser sorts them at once
 /** The usual end is quiet, so that the others are seen. */
 const BADGES = /** @type {Record<string, string>} */ ({
   completed: "quiet",
@@ -15,7 +17,7 @@ const BADGES = /** @type {Record<string, string>} */ ({
   client_disconnect: "badge warning",
 });
 const HEAD = [
-  "Compare",
+  "", // the boxes say what they are for
   "Name",
   "Title",
   "Model",
@@ -58,7 +60,29 @@ export async function render(main, route, app) {
   return page;
 }
 
-/** The page: `rows` are loaded, newest first; `next` is the cursor of what follows, null at the end. */
+/**
+ * What each column is sorted by.
+ * @type {((row: Row) => unknown)[]}
+ */
+const KEYS = [
+  () => null,
+  (row) => row.name,
+  (row) => row.title,
+  (row) => row.models.join(", "),
+  (row) => row.clients.join(", "),
+  (row) => row.exchanges,
+  (row) => row.total_tokens,
+  (row) => row.cost_usd && Number(row.cost_usd),
+  (row) => row.errors,
+  (row) => row.duration_ns,
+  (row) => row.used_ns,
+  (row) => row.status,
+];
+
+/**
+ * The page: `loaded` are newest first, `rows` the same in the order that is shown; `next` is the cursor of what follows,
+ * null at the end.
+ */
 class SessionsPage {
   /**
    * @param {HTMLElement} main
@@ -67,7 +91,11 @@ class SessionsPage {
   constructor(main, app) {
     this.app = app;
     /** @type {Row[]} */
+    this.loaded = [];
+    /** @type {Row[]} */
     this.rows = [];
+    /** @type {import("../sorting.js").Order | null} */
+    this.order = null;
     /** @type {string | null} */
     this.next = null;
     /** @type {Set<string>} ids of the sessions that are to be compared */
@@ -128,12 +156,15 @@ class SessionsPage {
     const isNarrow = this.narrow.matches;
     const active = this.list?.active ?? -1;
     this.list?.close();
+    this.order = null;
+    this.rows = this.loaded;
     this.list = new VirtualList({
       label: "Sessions, the last used first",
       rowHeight: isNarrow ? 62 : 31,
       head: HEAD,
       numeric: [5, 6, 7, 8, 9],
       total: -1,
+      sort: isNarrow ? undefined : (order) => void this.sort(order),
       draw: (row, index) => this.draw(row, this.rows[index]),
       open: (index, event) => this.open(index, event),
       seen: (_, last) => {
@@ -160,7 +191,8 @@ class SessionsPage {
     try {
       const answer = await this.fetch(null);
       if (mine !== this.asked) return;
-      this.rows = answer.sessions;
+      this.loaded = answer.sessions;
+      this.rows = this.#arranged();
       this.next = answer.next;
       this.list.mark(this.rows.length ? 0 : -1);
       this.list.element.scrollTop = 0;
@@ -170,19 +202,47 @@ class SessionsPage {
     }
   }
 
+  /**
+   * Sort by a column: all sessions, as far as they are not too many to be loaded.
+   * @param {import("../sorting.js").Order | null} order
+   */
+  async sort(order) {
+    this.order = order;
+    this.#rearrange();
+    while (order !== null && order === this.order && this.loaded.length < MOST_SORTED) {
+      if (!(await this.more())) return;
+    }
+  }
+
+  #arranged() {
+    return sorted(this.loaded, this.order, (row, column) => KEYS[column](row));
+  }
+
+  /** Show the loaded rows in their order; the active one stays active. */
+  #rearrange() {
+    const chosen = this.rows[this.list.active]?.session_id;
+    this.rows = this.#arranged();
+    this.list.active = chosen ? this.rows.findIndex((row) => row.session_id === chosen) : -1;
+    this.show();
+  }
+
+  /** Load the next page. Return whether there was one. */
   async more() {
-    if (this.isLoading || this.next === null) return;
+    if (this.isLoading || this.next === null) return false;
     this.isLoading = true;
     const mine = this.asked;
     try {
       const answer = await this.fetch(this.next);
-      if (mine !== this.asked) return;
-      const known = new Set(this.rows.map((row) => row.session_id));
-      this.rows.push(...answer.sessions.filter((/** @type {Row} */ row) => !known.has(row.session_id)));
+      if (mine !== this.asked) return false;
+      const known = new Set(this.loaded.map((row) => row.session_id));
+      const added = answer.sessions.filter((/** @type {Row} */ row) => !known.has(row.session_id));
+      this.loaded = [...this.loaded, ...added];
       this.next = answer.next;
-      this.show();
+      this.#rearrange();
+      return true;
     } catch (error) {
       this.fail(error);
+      return false;
     } finally {
       this.isLoading = false;
     }
@@ -211,14 +271,16 @@ class SessionsPage {
   merge(page, next) {
     const { list } = this;
     const isNew = new Set(page.map((row) => row.session_id));
-    const rest = this.rows.filter((row) => !isNew.has(row.session_id));
-    const joins = this.rows.length === 0 || rest.length < this.rows.length;
+    const rest = this.loaded.filter((row) => !isNew.has(row.session_id));
+    const joins = this.loaded.length === 0 || rest.length < this.loaded.length;
+    const hadMore = this.loaded.length > page.length || this.next === null;
+    this.loaded = joins && hadMore ? [...page, ...rest] : page;
+    if (!joins || !hadMore) this.next = next;
+    if (this.order) return this.#rearrange();
     const anchor = this.rows[Math.floor(list.element.scrollTop / list.options.rowHeight)]?.session_id;
     const chosen = this.rows[list.active]?.session_id;
     const anchored = this.rows.findIndex((row) => row.session_id === anchor);
-    const hadMore = this.rows.length > page.length || this.next === null;
-    this.rows = joins && hadMore ? [...page, ...rest] : page;
-    if (!joins || !hadMore) this.next = next;
+    this.rows = this.loaded;
     const before = anchor ? this.rows.findIndex((row) => row.session_id === anchor) - anchored : 0;
     list.active = chosen ? this.rows.findIndex((row) => row.session_id === chosen) - Math.max(0, before) : -1;
     this.show(Math.max(0, before));

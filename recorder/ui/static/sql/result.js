@@ -4,6 +4,8 @@ import { Choice, copyButton } from "../buttons.js";
 import { Chart } from "../chart.js";
 import { el, fill, showDialog } from "../dom.js";
 import { compact, count, plural } from "../format.js";
+import { linkOf } from "../links.js";
+import { sorted } from "../sorting.js";
 import { VirtualList } from "../virtual.js";
 
 const CELL_CHARS = 300; // drawn of a cell
@@ -83,13 +85,18 @@ export class ResultView {
       return fill(this.place, el("div", { class: "sql-chart" }, this.chart.element));
     }
     const numeric = numericColumns(result);
+    let { rows } = result;
     this.list = new VirtualList({
       label: "Result",
       rowHeight: 27,
       head: result.columns,
       numeric,
-      draw: (row, index) => row.append(...result.rows[index].map(cell)),
-      open: (index) => showRow(result, index),
+      draw: (row, index) => row.append(...rows[index].map((_, column) => cell(result.columns, rows[index], column))),
+      open: (index) => showRow(result.columns, rows[index], index),
+      sort: (order) => {
+        rows = sorted(result.rows, order, (row, column) => row[column]);
+        this.list?.refresh();
+      },
     });
     const widths = result.columns.map((name, index) => width(name, result.rows, index));
     const total = widths.reduce((sum, each) => sum + each, 0);
@@ -110,13 +117,14 @@ export class ResultView {
 
 /**
  * Show all of a row in a dialog.
- * @param {Result} result
+ * @param {string[]} columns
+ * @param {Value[]} row
  * @param {number} index
  */
-function showRow(result, index) {
-  const facts = result.columns.flatMap((name, column) => [
+function showRow(columns, row, index) {
+  const facts = columns.flatMap((name, column) => [
     el("dt", {}, name),
-    el("dd", { class: "mono sql-value" }, valueInFull(written(result.rows[index][column]))),
+    el("dd", { class: "mono sql-value" }, valueInFull(written(row[column]))),
   ]);
   const title = el("h1", {}, `Row ${count(index + 1)}`);
   showDialog({ "aria-label": `Row ${index + 1}`, class: "sql-row" }, title, el("dl", { class: "facts" }, ...facts));
@@ -138,11 +146,17 @@ function written(value) {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-/** @param {Value} value */
-function cell(value) {
-  const text = written(value);
+/**
+ * @param {string[]} columns
+ * @param {Value[]} row
+ * @param {number} column
+ */
+function cell(columns, row, column) {
+  const text = written(row[column]);
   if (text === null) return el("span", { class: "mono quiet" }, "NULL");
-  return el("span", { class: "mono" }, text.length > CELL_CHARS ? `${text.slice(0, CELL_CHARS)}…` : text);
+  const shown = text.length > CELL_CHARS ? `${text.slice(0, CELL_CHARS)}…` : text;
+  const href = linkOf(columns, row, column);
+  return el("span", { class: "mono" }, href ? el("a", { href, tabindex: -1 }, shown) : shown);
 }
 
 /**

@@ -1,0 +1,54 @@
+"""Tables in a browser: heads that sort them, and names that lead to what they name."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from playwright.async_api import Locator, expect
+
+from tests.support.browser import IN_A_BROWSER, PLAYER, Tab
+
+pytestmark = IN_A_BROWSER
+
+PAINTED = ["long", "broken", "agent-again", "agent"]  # the latest first
+
+
+async def names(links: Locator) -> list[str]:
+    """Return the painted sessions in the order in which links name them."""
+    texts = [await link.inner_text() for link in await links.all()]
+    return [text for text in texts if text in PAINTED]
+
+
+async def test_a_click_on_a_head_sorts_the_sessions(tab: Tab) -> None:
+    await tab.open("#/sessions")
+    links = tab.page.locator(".cell-name a")
+    await links.get_by_text("agent-again").wait_for()
+    head = tab.page.get_by_role("columnheader", name="Name")
+    for direction, order in (("ascending", sorted(PAINTED)), ("descending", sorted(PAINTED)[::-1]), (None, PAINTED)):
+        await head.get_by_role("button").click()
+        await tab.settle()
+        assert await head.get_attribute("aria-sort") == direction
+        assert await names(links) == order
+
+
+async def test_rows_of_sql_sort_and_lead_to_their_exchange(tab: Tab) -> None:
+    sql = "SELECT session_name, exchange_id, total_tokens FROM exchange_summary WHERE session_name LIKE 'agent%'"
+    await tab.open(f"#/sql?sql={quote(sql)}")
+    rows = tab.page.locator(".sql-result .virtual-row")
+    await tab.page.get_by_role("columnheader", name="session_name").get_by_role("button").click()
+    await expect(rows.first).to_contain_text("agent")
+    await tab.page.get_by_role("columnheader", name="session_name").get_by_role("button").click()
+    await expect(rows.first).to_contain_text("agent-again")
+    await rows.first.get_by_role("link").last.click()
+    await tab.page.wait_for_selector(f"{PLAYER}[data-ready=true]", state="attached")
+    assert await tab.page.title() == "Weather in Lyon? · recorder"
+
+
+async def test_home_begins_with_the_latest_session_and_leads_to_it(tab: Tab) -> None:
+    await tab.open("#/")
+    first = tab.page.locator(".panel").first
+    await expect(first.get_by_role("heading")).to_have_text("Latest sessions")
+    links = first.get_by_role("link")
+    assert await names(links) == [name for name in PAINTED if name in await links.all_inner_texts()]
+    await links.last.click()
+    await tab.page.wait_for_selector(f"{PLAYER}[data-ready=true]", state="attached")
