@@ -96,13 +96,19 @@ def package_prices(upstreams: Iterable[str], models: Models, aliases: Mapping[st
             continue
         found.rows.extend(rows_of(upstream, 0, LIST, Period({"input": NO_PRICE}), SOURCE, installed))
         for name in sorted(names):
-            known = provider.find_model(name, all_providers=providers) if 0 < len(name) <= NAME_LIMIT else None
+            is_short = 0 < len(name) <= NAME_LIMIT
+            known = provider.find_model(_in_list(name), all_providers=providers) if is_short else None
             # What a provider falls back to has tiers of its own provider.
             has_tiers = any(known is model for model in provider.models)
             for period in _periods(known) if known is not None else ():
                 if has_tiers or not period.service_tier:
                     found.rows.extend(rows_of(upstream, 0, literal(name), period, SOURCE, installed))
     return found
+
+
+def _in_list(model: str) -> str:
+    """Return the name that a model has in a list: Amazon names one by its resource too, of which it is the end."""
+    return model.rpartition("/")[2] if model.startswith("arn:") else model
 
 
 def _price_name(upstream: str) -> str:

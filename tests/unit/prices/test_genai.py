@@ -46,6 +46,19 @@ def _has_input(model: Any) -> bool:
     return any(getattr(each.prices, "input_mtok", None) is not None for each in prices)
 
 
+def test_a_model_of_bedrock_has_the_price_of_its_region_whatever_way_it_is_named() -> None:
+    model = "anthropic.claude-sonnet-4-5-20250929-v1:0"
+    regional = {model, f"us.{model}", f"eu.{model}", f"arn:aws:bedrock:us-east-1::foundation-model/{model}"}
+    named = regional | {f"global.{model}", f"arn:aws:bedrock:us-east-1:1:inference-profile/global.{model}"}
+    rows = package_prices([], {("bedrock", each) for each in named}, {}).rows
+    prices = {
+        text_of(row.model): row.usd_per_million for row in rows if row.unit == "input" and not row.above_input_tokens
+    }
+    assert {name: price for name, price in prices.items() if name} == {
+        each: "3.3" if each in regional else "3" for each in named
+    }
+
+
 def test_a_subscription_has_no_list() -> None:
     assert package_prices(["chatgpt"], [], {}).unpriced == ["chatgpt"]
 
