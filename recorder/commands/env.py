@@ -51,9 +51,8 @@ def _say_what_is_needed(client: str) -> None:
     if company is None or company.is_default:
         return
     argument = client if company.base_url else f"{client}=URL"
-    keys = [KEYS_OF[name] for name in company.environment if name in KEYS_OF]
-    place = f", and put the key into {' or '.join(keys)}" if keys else ""
-    echo(f"Start `recorder serve` with --upstream {argument}{place}.")
+    keys = [KEYS_OF[name] for name in company.environment if name in KEYS_OF] or [company.key_variable or ""]
+    echo(f"Start `recorder serve` with --upstream {argument}, and put the key into {' or '.join(keys)}.")
 
 
 def _codex(url: str) -> str:
@@ -105,9 +104,9 @@ def command(client: str, url: str, session: str | None) -> None:
     """Print the settings that point CLIENT here, as shell commands.
 
     CLIENT is a program or a library, as aider, claude, codex, copilot, gemini, langchain, litellm, llamaindex, llm,
-    openai, opencode, qwen or vercel, or a company, as groq, mistral, ollama or openrouter; a wrong name lists all. For
-    cline, continue, droid, kilo, kimi and pi, which read no variable, it prints what belongs into their file, with
-    MODEL and KEY for you to fill in. Under an HTTP_PROXY it excepts the recorder from that proxy.
+    openai, opencode, qwen or vercel, or a company, as bedrock, groq, mistral, ollama or openrouter; a wrong name lists
+    all. For boto3, cline, continue, droid, kilo, kimi and pi, which read no variable, it prints what belongs into their
+    file, with MODEL and KEY for you to fill in. Under an HTTP_PROXY it excepts the recorder from that proxy.
 
     The settings for Codex fit its current login and provider, without a profile. If `recorder serve` needs an option
     for a provider, it is printed on stderr.

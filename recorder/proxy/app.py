@@ -42,6 +42,9 @@ log = logging.getLogger(__name__)
 
 BODY_LIMIT_BYTES = 64 * 2**20  # above any API's own limit (OpenAI 50 MB files, Anthropic and Gemini 32 and 20 MB)
 
+FORBIDDEN = 403
+_AWS_ERROR = b"x-amzn-errortype"  # as InvalidSignatureException
+
 HEALTH = "/_recorder/healthz"
 OWN_PREFIX = "/_recorder/"
 
@@ -146,6 +149,8 @@ class Proxy:
             log.warning("%s to upstream %r failed: %s", request.method, route.upstream, error)
             _respond(incoming, *_unreachable(route, error))
             return
+        if upstream.status_code == FORBIDDEN:
+            self._hint_at_signature(upstream, route)
         try:
             # store is slow, store fails: no branch. The transport has a chunk in the journal before it comes here, and
             # what the journal cannot take is counted (`recorder.proxy.recording`).
@@ -161,6 +166,16 @@ class Proxy:
             await upstream.stream.aclose()
         if incoming.is_switched:
             incoming.reset()
+
+    def _hint_at_signature(self, upstream: Response, route: Route) -> None:
+        """Say what to do where AWS refuses a signature: its own message says nothing of a host."""
+        if any(name.lower() == _AWS_ERROR and b"Signature" in value for name, value in upstream.headers.raw):
+            self._hints.give(
+                "signature",
+                f"Upstream {route.upstream!r} refused a signature: clients of AWS sign for the host that they ask, "
+                "which is the recorder. Have boto3 sign for AWS with what `recorder env boto3` prints, or use a bearer "
+                "key with what `recorder env bedrock` prints.",
+            )
 
     def stop(self, _open: int = 0) -> None:
         """Ask the clients of tunnels to close: without that they would go on for hours."""

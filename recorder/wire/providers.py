@@ -249,10 +249,10 @@ lmstudio http://localhost:1234 openai-chat,openai-responses,anthropic LM_API_TOK
 # its command line, which reads an address for a provider of one's own alone.
 github-copilot https://api.githubcopilot.com/ openai-chat,openai-responses COPILOT_GITHUB_TOKEN
  hosts=api\.(?:individual|business|enterprise)\.githubcopilot\.com
-# Known by their hosts and keys.
-# It signs requests for the host that they go to, but for those with a key of its own
-# https://bedrock-runtime.REGION.amazonaws.com
+# https://bedrock-runtime.REGION.amazonaws.com; anthropic-python, lib/bedrock/_client.py. `recorder env boto3` is for
+# clients that sign, for the host that they ask.
 bedrock - bedrock-converse,bedrock-invoke,openai-chat AWS_BEARER_TOKEN_BEDROCK
+ ANTHROPIC_BEDROCK_BASE_URL={url}/bedrock
  telemetry_name=aws.bedrock price_name=aws hosts=bedrock-runtime[a-z0-9.-]*\.amazonaws\.com
  | bedrock-key ABSK(?=Q) [A-Za-z0-9+/] 60 ={0,2}
 # https://docs.cohere.com/docs/compatibility-api

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from tests.support.aws_messages import aws_event
 KIND = "application/vnd.amazon.eventstream"
 MODEL = "us.anthropic.claude-sonnet-4-20250514-v1:0"
 REGION = "us-east-1"
+ACCESS, SECRET = "none", "none"
 QUESTION: Any = {"max_tokens": 99, "messages": [{"role": "user", "content": "Roll."}]}
 
 Json = dict[str, Any]
@@ -70,13 +72,41 @@ EVENTS: list[Json] = [
 STREAM = b"".join(map(chunk, EVENTS))
 
 
+REFUSED = b'{"message":"The request signature we calculated does not match the signature you provided."}'
+
+
+def is_signed_for_host(request: BaseHTTPRequestHandler, body: bytes) -> bool:
+    """Return whether the signature of a request is right, with the host that was asked in it; a bearer key has none."""
+    signed = re.search("SignedHeaders=([^,]+), Signature=(.+)", request.headers["authorization"])
+    if signed is None:
+        return request.headers["authorization"].startswith("Bearer ")
+    credentials, awsrequest = map(importlib.import_module, ("botocore.credentials", "botocore.awsrequest"))
+    headers = {name: request.headers[name] for name in signed[1].split(";")}
+    again = awsrequest.AWSRequest(
+        "POST", f"https://{request.headers['host']}{request.path}", headers=headers, data=body
+    )
+    again.context["timestamp"] = request.headers["x-amz-date"]
+    auth = importlib.import_module("botocore.auth").SigV4Auth(
+        credentials.Credentials(ACCESS, SECRET), "bedrock", REGION
+    )
+    text = auth.string_to_sign(again, auth.canonical_request(again))
+    return bool(auth.signature(text, again) == signed[2])
+
+
 @contextmanager
 def bedrock(stream: bytes = STREAM, document: bytes = b"{}") -> Iterator[str]:
     """A server that answers each request whose path says so with the stream, any other with the document."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
+            asked = self.rfile.read(int(self.headers["content-length"]))
+            if not is_signed_for_host(self, asked):
+                self.send_response(403)
+                self.send_header("x-amzn-ErrorType", "InvalidSignatureException:http://internal.amazon.com/coral/")
+                self.send_header("content-length", str(len(REFUSED)))
+                self.end_headers()
+                self.wfile.write(REFUSED)
+                return
             is_stream = self.path.endswith("-stream")
             body = stream if is_stream else document
             self.send_response(200)
@@ -107,8 +137,8 @@ def aws_client(url: str) -> Iterator[Any]:
         "bedrock-runtime",
         region_name=REGION,
         endpoint_url=url,
-        aws_access_key_id="none",
-        aws_secret_access_key="none",
+        aws_access_key_id=ACCESS,
+        aws_secret_access_key=SECRET,
     )
     try:
         yield client

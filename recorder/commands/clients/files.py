@@ -26,6 +26,17 @@ _OPENCODE = """\
 }"""
 
 FILES: Mapping[str, ClientFile] = {
+    # A request is signed for the host in its URL, which AWS compares with its own; a bearer key is refused by botocore
+    # over plain HTTP. So the address is changed after that.
+    "boto3": ClientFile(
+        "your program, after it has made the `client` of bedrock-runtime",
+        """\
+# recorder serve --upstream bedrock=https://bedrock-runtime.REGION.amazonaws.com
+def to_recorder(request, **_):
+    request.url = request.url.replace(client.meta.endpoint_url, "{url}/bedrock")
+
+client.meta.events.register("before-send.bedrock-runtime", to_recorder)""",
+    ),
     "cline": ClientFile(
         "a shell, which has Cline write its own file",
         "cline auth --provider openai --apikey KEY --modelid MODEL --baseurl {url}/v1",

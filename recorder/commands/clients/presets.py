@@ -37,6 +37,7 @@ ALIASES: Mapping[str, str] = {
     **dict.fromkeys(("llm", "pydantic-ai"), "sdks"),
     **dict.fromkeys(("ai-sdk", "opencode"), "vercel"),
     **dict.fromkeys(("copilot-cli", "github-copilot"), "copilot"),
+    "botocore": "boto3",
     "cn": "continue",
     "factory": "droid",
     "kilocode": "kilo",
