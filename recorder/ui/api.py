@@ -43,7 +43,7 @@ from recorder.ui.copies import recorder_line
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
 from recorder.ui.raw import details, exchange_body, listed, model_request, raw_exchange, sliced
-from recorder.ui.sql import Questions, checked_question, home, views
+from recorder.ui.sql import Questions, checked_question, examples, home, views
 from recorder.ui.track import TrackCache, segment
 
 Json = dict[str, Any]
@@ -267,6 +267,10 @@ async def _views(context: Context, _: Parameters) -> list[Json]:
     return views(context.url)
 
 
+async def _examples(context: Context, _: Parameters) -> list[Json]:
+    return examples(context.url)
+
+
 async def _follow_session(context: Context, parameters: Parameters) -> Streamed:
     session = await session_named(context.log, parameters["session"])
     return Streamed(follow.CONTENT_TYPE, follow.growth(context.log, session.session_id))
@@ -311,6 +315,7 @@ ROUTES: dict[str, Handler] = {
         context.questions, context.log, parameters.number("days", HOME_DAYS, 1, MOST_DAYS)
     ),
     "GET /api/views": _views,
+    "GET /api/examples": _examples,
     "GET /api/follow": _follow,
     "POST /api/query": lambda context, parameters: context.questions.ask(*checked_question(parameters.body)),
 }

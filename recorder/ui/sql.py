@@ -34,6 +34,7 @@ from recorder.model.text import json_value
 from recorder.program import load
 from recorder.projections.views.columns import described
 from recorder.projections.views.contract import PERCENTS, VIEWS, nearest_rank
+from recorder.projections.views.cookbook import COOKBOOK
 from recorder.projections.views.parts import Either, written
 from recorder.store.engine import address_of
 from recorder.store.location import default_url
@@ -157,6 +158,11 @@ def database_words(url: URL) -> list[str]:
 def views(url: URL) -> list[Json]:
     """Return the views with the meaning of their columns: `recorder query --list --json`."""
     return [described(view, dialect_of(url)) for view in VIEWS]
+
+
+def examples(url: URL) -> list[Json]:
+    """Return the questions of the cook-book, with the SQL that answers each on the engine of a log."""
+    return [{"question": each.question, "sql": each.written(dialect_of(url))} for each in COOKBOOK]
 
 
 def checked_question(body: Any) -> tuple[str, dict[str, Value]]:

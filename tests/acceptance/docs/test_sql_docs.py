@@ -18,6 +18,7 @@ from recorder.model.events import Kind
 from recorder.model.text import STORABLE_LIMIT
 from recorder.projections.views.columns import MEANINGS
 from recorder.projections.views.contract import VIEWS
+from recorder.projections.views.cookbook import COOKBOOK
 from recorder.store.queries.query import Query, Row
 from recorder.store.schema import dead_letters, rebuilds
 from recorder.store.write.writer import Store
@@ -28,7 +29,7 @@ from tests.support.rows import a_conversation, add, begin, make_end, make_events
 from tests.support.server import run
 from tests.support.superuser import SEARCH, connected, engine
 from tools import cookbook
-from tools.cookbook import COOKBOOK, Results, results
+from tools.cookbook import Results, results
 from tools.sql_docs import examples, page
 
 NAMES = ["search", *(view.name for view in VIEWS)]
@@ -42,7 +43,7 @@ def asked(asking: Query, sql: str) -> list[Row]:
 
 
 def shown(found: Results) -> dict[str, Any]:
-    return {entry.question: entry.shown(*found[entry.question]) for entry in COOKBOOK}
+    return {entry.question: cookbook.shown_rows(entry, *found[entry.question]) for entry in COOKBOOK}
 
 
 def test_there_are_twenty_questions_and_most_find_something(demo_recording: Path) -> None:

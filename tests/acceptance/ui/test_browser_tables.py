@@ -52,3 +52,16 @@ async def test_home_begins_with_the_latest_session_and_leads_to_it(tab: Tab) -> 
     assert await names(links) == [name for name in PAINTED if name in await links.all_inner_texts()]
     await links.last.click()
     await tab.page.wait_for_selector(f"{PLAYER}[data-ready=true]", state="attached")
+
+
+async def test_an_example_runs_and_what_was_run_is_in_the_history_of_the_browser(tab: Tab) -> None:
+    await tab.open("#/sql")
+    await tab.page.get_by_role("tab", name="Examples").click()
+    await tab.page.get_by_role("button", name="Which tools fail most?").click()
+    await expect(tab.page.locator(".sql-result")).to_contain_text("get_weather")
+    await tab.open("#/")
+    await tab.open("#/sql")
+    await tab.page.get_by_role("tab", name="History").click()
+    await tab.page.locator(".sql-statement", has_text="FROM tool_stats").click()
+    await expect(tab.page.locator(".sql-result")).to_contain_text("get_weather")
+    assert await tab.violations() == []

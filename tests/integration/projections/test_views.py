@@ -24,6 +24,7 @@ from recorder.projections.rows import (
     UsageRow,
 )
 from recorder.projections.views.contract import VIEWS
+from recorder.projections.views.cookbook import COOKBOOK
 from recorder.projections.views.parts import View
 from tests.support.rows import (
     START_NS,
@@ -39,7 +40,6 @@ from tests.support.rows import (
 )
 from tests.support.superuser import execute
 from tests.support.tables import table
-from tools.cookbook import COOKBOOK
 
 DAY_NS = 86_400_000_000_000
 AGGREGATED = ("usage_by_day", "usage_by_model", "tool_stats")

@@ -3,7 +3,7 @@
 import { el, fill } from "../dom.js";
 import { messageOf } from "../format.js";
 import { ResultView } from "./result.js";
-import { viewList } from "./views.js";
+import { Side } from "./side.js";
 
 const FIRST = `SELECT session_name, title, turns, total_tokens, duration_ns / 1e9 AS took_s
 FROM session_summary ORDER BY total_tokens DESC LIMIT 20`;
@@ -16,7 +16,7 @@ export async function render(main, route, app) {
   main.classList.add("fill", "sql");
   const page = new SqlPage(main, app);
   page.take(route);
-  page.showViews();
+  void page.side.load();
   if (route.query.has("sql")) await page.run();
   else page.box.focus();
   return page;
@@ -59,7 +59,10 @@ class SqlPage {
       { type: "button", class: "primary sql-run", onclick: () => (this.running ? this.running.abort() : this.run()) },
       "Run",
     );
-    this.views = el("div", { class: "sql-views scroll" });
+    this.side = new Side(app, {
+      insert: (name) => this.insert(name),
+      run: (sql) => this.replace(sql),
+    });
     const keys = el("span", { class: "note sql-keys" }, el("kbd", {}, "Ctrl"), " ", el("kbd", {}, "Enter"));
     const left = el(
       "div",
@@ -69,8 +72,7 @@ class SqlPage {
       this.result.bar,
       this.result.place,
     );
-    const side = el("aside", { class: "sql-side", "aria-label": "Views" }, this.views);
-    fill(main, el("h1", { class: "hidden-text" }, "SQL"), el("div", { class: "split grow" }, left, side));
+    fill(main, el("h1", { class: "hidden-text" }, "SQL"), el("div", { class: "split grow" }, left, this.side.element));
   }
 
   /**
@@ -135,6 +137,7 @@ class SqlPage {
       fill(this.error);
       this.box.removeAttribute("aria-invalid");
       this.result.show(result);
+      this.side.remember(sql);
     } catch (error) {
       if (mine !== this.asked) return;
       fill(this.error, messageOf(error));
@@ -146,13 +149,6 @@ class SqlPage {
         fill(this.runButton, "Run");
       }
     }
-  }
-
-  async showViews() {
-    const views = await this.app.api("/api/views").catch(() => []);
-    const insert = (/** @type {string} */ name) => this.insert(name);
-    const run = (/** @type {string} */ sql) => this.replace(sql);
-    fill(this.views, ...viewList(views, insert, run));
   }
 
   /**
