@@ -8,7 +8,7 @@ import json
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -161,4 +161,5 @@ def invoked(url: str) -> list[Json]:
     with aws_client(url) as client:
         body = json.dumps({"anthropic_version": "bedrock-2023-05-31", **QUESTION})
         answer = client.invoke_model_with_response_stream(modelId=MODEL, body=body)
-        return [json.loads(event["chunk"]["bytes"]) for event in answer["body"]]
+        with closing(answer["body"]) as stream:
+            return [json.loads(event["chunk"]["bytes"]) for event in stream]

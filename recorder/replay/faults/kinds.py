@@ -20,8 +20,7 @@ from recorder.proxy.http.messages import Response
 from recorder.replay.faults.transport import Chunks, EventBlock, Fault, Run, blocks
 from recorder.replay.pace import FOREVER_S
 from recorder.replay.transport import origin_of, whole
-from recorder.wire.dialects import error_body, error_events, error_line
-from recorder.wire.framing import NDJSON, SSE
+from recorder.wire.dialects import error_body, error_in_stream
 from recorder.wire.turns import as_block, error_message
 from recorder.wire.websocket_endpoint import OutgoingFrame
 
@@ -129,10 +128,6 @@ class ErrorAfter(_AtEvent, frozen=True):
         return True
 
     async def body(self, chunks: Chunks, run: Run) -> Chunks:
-        if run.framing not in (SSE, NDJSON):  # its provider has no shape for it there
-            async for chunk in chunks:
-                yield chunk
-            return
         if self.event == 0:
             yield self._error(run)
             return
@@ -145,13 +140,11 @@ class ErrorAfter(_AtEvent, frozen=True):
     def _error(self, run: Run) -> bytes:
         run.struck(self)
         request, origin = run.request, origin_of(run.request)
+        asked = request.method, origin.target, origin.upstream
         message = f"recorder: a fault reports {self.status}."
         if request.extensions.get("is_message"):
-            body = error_body(request.method, origin.target, origin.upstream, self.status, message)
-            return as_block(error_message(self.status, body))
-        if run.framing is NDJSON:
-            return error_line(request.method, origin.target, origin.upstream, self.status, message)
-        return error_events(request.method, origin.target, origin.upstream, self.status, message, self.event)
+            return as_block(error_message(self.status, error_body(*asked, self.status, message)))
+        return error_in_stream(run.framing, *asked, self.status, message, self.event)
 
 
 class CutAt(Fault, frozen=True):

@@ -21,6 +21,7 @@ from recorder.program import load
 from recorder.wire.dialects import other
 from recorder.wire.dialects.dialect import Dialect, Ending, LiveRequest, LiveSession, MessageIds, WebSocketFormat
 from recorder.wire.dialects.keys import Keys
+from recorder.wire.framing import AWS_EVENT_STREAM, SSE, Framing, aws_event_stream
 from recorder.wire.providers import BY_NAME, PROVIDERS
 
 __all__ = [
@@ -38,8 +39,7 @@ __all__ = [
     "by_request",
     "declare",
     "error_body",
-    "error_events",
-    "error_line",
+    "error_in_stream",
     "parts",
 ]
 
@@ -128,14 +128,20 @@ def error_body(method: str, target: str, upstream: str, status: int, message: st
     return msgspec.json.encode(make_body(status, message, code))
 
 
-def error_line(method: str, target: str, upstream: str, status: int, message: str) -> bytes:
-    """Encode the line by which a stream of NDJSON says an error of our own."""
-    return error_body(method, target, upstream, status, message) + b"\n"
-
-
-def error_events(method: str, target: str, upstream: str, status: int, message: str, number: int) -> bytes:
-    """Encode the events by which a stream says an error of our own after `number` of its events."""
+def error_in_stream(
+    framing: Framing, method: str, target: str, upstream: str, status: int, message: str, number: int
+) -> bytes:
+    """Encode what says an error of our own in a stream of that framing, after `number` of its events."""
     dialect, make_body = _of_errors(method, target, upstream)
+    if framing is SSE:
+        return _error_events(dialect, make_body, status, message, number)
+    body = msgspec.json.encode(make_body(status, message, None))
+    if framing is AWS_EVENT_STREAM:
+        return aws_event_stream.exception(dialect.error_type(status), body)
+    return body + b"\n"
+
+
+def _error_events(dialect: Dialect, make_body: _MakeBody, status: int, message: str, number: int) -> bytes:
     payloads: Sequence[Mapping[str, Any]] = [make_body(status, message, None)]
     if dialect.error_events is not None:
         payloads = dialect.error_events(status, message, number)

@@ -230,6 +230,8 @@ class Dialect(msgspec.Struct, frozen=True):
     error_events: Callable[[int, str, int], Sequence[dict[str, Any]]] | None = None
     """The payloads by which a stream says an error, by status, message and the number of events before; None: the one
     of `error_body`."""
+    error_type: Callable[[int], str] = lambda status: "internalServerException"
+    """That of an error in a binary stream of AWS, by status."""
     error_statuses: tuple[int, ...] = (400, 401, 429, 500, 503)  # that its provider documents
     conversation: Callable[[str, Object], Conversation] | None = None
     """Of a path without its query and a request body; None: nobody here knows what its requests say."""

@@ -10,7 +10,7 @@ A message whose own checksum is wrong is a frame without data: its bytes are kep
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from zlib import crc32
 
 from recorder.wire.framing.blocks import BlockSplitter
@@ -71,6 +71,24 @@ def fields(raw: bytes) -> Fields:
     event = next((texts[name] for name in _NAMES if name in texts), None)
     data = raw[start:-_CRC_BYTES]
     return Fields(event, data, start, len(data))
+
+
+def exception(type: str, payload: bytes) -> bytes:
+    """Encode an error in JSON."""
+    return message(
+        {":exception-type": type, ":content-type": "application/json", ":message-type": "exception"}, payload
+    )
+
+
+def message(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """Encode a message whose headers are texts."""
+    encoded = bytearray()
+    for name, value in headers.items():
+        encoded += bytes([len(name)]) + name.encode() + b"\7" + len(value).to_bytes(2, "big") + value.encode()
+    total_bytes = _PRELUDE_BYTES + len(encoded) + len(payload) + _CRC_BYTES
+    lengths = total_bytes.to_bytes(4, "big") + len(encoded).to_bytes(4, "big")
+    begun = lengths + crc32(lengths).to_bytes(4, "big") + encoded + payload
+    return begun + crc32(begun).to_bytes(4, "big")
 
 
 def _texts(headers: bytes) -> Iterator[tuple[bytes, bytes]]:

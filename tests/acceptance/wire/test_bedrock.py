@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import pytest
 
 from tests.support.bedrock import ACCESS, EVENTS, MODEL, QUESTION, REGION, SECRET, bedrock, invoked, message_of
@@ -68,6 +69,24 @@ def test_both_clients_get_what_they_got_and_the_log_says_the_same_of_both(tmp_pa
     with running(db, "mock", "roll") as mock:
         assert message_of(f"{mock.base}/bedrock") == message
         assert invoked(f"{mock.base}/bedrock") == EVENTS
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_the_error_of_a_fault_is_one_to_both_clients(at: int, tmp_path: Path) -> None:
+    db = tmp_path / "log.db"
+    with bedrock() as base, serving(db, "--upstream", f"bedrock={base}") as recorder:
+        message_of(f"{recorder.base}/s/roll/bedrock")
+        asking(f"{recorder.base}/s/roll", AWS=base, **KEYS)
+        recorder.stop()
+    with running(db, "mock", "roll", "--fault", f"error@{at}:429") as mock:
+        url = f"{mock.base}/bedrock"
+        with pytest.raises(Exception, match=r"throttlingException.*a fault reports 429"):
+            invoked(url)
+        with pytest.raises(anthropic.APIStatusError, match="a fault reports 429"):
+            message_of(url)
+    with running(db, "mock", "roll", "--fault", "status:429") as mock:
+        with pytest.raises(Exception, match=r"ThrottlingException.*a fault answers with 429"):
+            invoked(f"{mock.base}/bedrock")
 
 
 def test_a_bearer_key_passes_though_botocore_gives_it_to_https_alone(tmp_path: Path) -> None:

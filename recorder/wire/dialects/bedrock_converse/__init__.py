@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from recorder.wire.dialects.bedrock_converse.conversation import ConverseConversation
-from recorder.wire.dialects.bedrock_converse.decoder import EXCEPTIONS, ConverseDecoder
+from recorder.wire.dialects.bedrock_converse.decoder import EXCEPTIONS, ConverseDecoder, exception_of
 from recorder.wire.dialects.dialect import Dialect, RequestPlaces, ResponseFields, noise_fields, paths
 from recorder.wire.dialects.keys import KeyExtractor, Named, Payload, Whole
 
@@ -23,8 +23,9 @@ def _name(event: _Event) -> Named:
 
 
 def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
-    """Return an error in the shape of AWS, whose type is a header."""
-    return {"message": message}
+    """Return an error in the shape of AWS. Its type is a header there, and clients read it from the body, too."""
+    name = exception_of(status)
+    return {"__type": name[:1].upper() + name[1:], "message": message}
 
 
 DIALECT = Dialect(
@@ -36,7 +37,8 @@ DIALECT = Dialect(
     needs_terminal=True,
     whole_reasons=frozenset({"end_turn", "tool_use", "stop_sequence"}),
     error_body=error_body,
-    error_statuses=(400, 403, 404, 424, 429, 500, 503),
+    error_statuses=tuple(EXCEPTIONS.values()),
+    error_type=exception_of,
     conversation=ConverseConversation,
     fields=ResponseFields(
         texts=paths("delta.text delta.toolUse.input delta.reasoningContent.text start.toolUse.name"),

@@ -26,10 +26,24 @@ from recorder.wire.dialects.json_values import whole as number
 from recorder.wire.dialects.media import without_bytes
 from recorder.wire.dialects.usage_report import counts_at
 
-EXCEPTIONS = names("""
-    internalServerException modelStreamErrorException validationException throttlingException
-    serviceUnavailableException modelTimeoutException
-    """)
+EXCEPTIONS: Mapping[str, int] = {
+    "validationException": 400,
+    "accessDeniedException": 403,
+    "resourceNotFoundException": 404,
+    "modelTimeoutException": 408,
+    "modelStreamErrorException": 424,
+    "throttlingException": 429,
+    "internalServerException": 500,
+    "serviceUnavailableException": 503,
+}
+"""Errors in a stream, and the status of such a one outside of it, where its name begins with a capital letter."""
+
+
+def exception_of(status: int) -> str:
+    """Return the exception of a status; of one that has none, that of its class."""
+    named = {each: name for name, each in EXCEPTIONS.items()}
+    return named.get(status) or named[400 if status < 500 else 500]
+
 
 _ABOUT = names("""
     role toolUseId type signature redactedContent p stopReason status

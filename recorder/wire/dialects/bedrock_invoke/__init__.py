@@ -33,8 +33,9 @@ def _name(chunk: Chunk) -> Named:
 
 
 def _is_asked(headers: Sequence[Header], body: bytes) -> bool:
-    """Return whether a body is one for Bedrock: the path may name a profile, and no model."""
-    return (text(request_object(body), "anthropic_version") or "").startswith("bedrock-")
+    """Return whether a body is one of Anthropic's for a cloud: the path may name a profile, and no model."""
+    version = text(request_object(body), "anthropic_version")
+    return version is not None and not version.startswith("vertex-")
 
 
 assert MESSAGES.prompt is not None
@@ -51,6 +52,7 @@ DIALECT = msgspec.structs.replace(
     unwrapped=unwrapped,
     error_body=CONVERSE.error_body,
     error_statuses=CONVERSE.error_statuses,
+    error_type=CONVERSE.error_type,
     conversation=InvokeConversation,
     continuation=None,
     prompt=msgspec.structs.replace(MESSAGES.prompt, generates=re.compile(_PATH)),
