@@ -90,8 +90,8 @@ class RuleTexts(msgspec.Struct, frozen=True):
     """A rule as it is written."""
 
     id: str
-    """Never given to another rule: RS… Responses, CH… Chat, AN… Anthropic, GE… Gemini, GI… Interactions, OL…
-    Ollama, DE… a declared format, ST… the stream, HT… HTTP."""
+    """Never given to another rule: RS… Responses, CH… Chat, AN… Anthropic, GE… Gemini, GI… Interactions, AS…
+    Managed Agents, OA… OpenAI's hosted agents, OL… Ollama, DE… a declared format, ST… the stream, HT… HTTP."""
     severity: Severity
     meaning: str  # what is wrong, one sentence
     why: str  # which client breaks, and how that looks there

@@ -4,8 +4,9 @@ Shapes are written as text, one after another; a line that begins with a space c
 
     part.output_text: text!:text annotations!:[annotation] logprobs:[logprob]
 
-This is the shape of a `part` (a family) whose `type` is `output_text`. `[kind]` is an array of that kind, `{kind}` an
-object whose fields are all of it. `!` is a field that must be there and not be null; any other may be missing or null.
+This is the shape of a `part` (a family) whose `type` is `output_text`; types with the same fields stand with commas
+between, `part.input_text,output_text:`. `[kind]` is an array of that kind, `{kind}` an object whose fields are all of
+it. `!` is a field that must be there and not be null; any other may be missing or null.
 Undeclared fields are not judged, and neither is an object whose `type` its family does not know: APIs grow.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -103,7 +104,11 @@ class Shapes:
 
     @cached_property
     def by_name(self) -> Mapping[str, Shape]:
-        return dict(map(_shape, rows(self._text)))
+        found: dict[str, Shape] = {}
+        for line in rows(self._text):
+            family, types, shape = _shape(line)
+            found |= dict.fromkeys([f"{family}{type}" for type in types], shape)
+        return found
 
     @cached_property
     def families(self) -> Mapping[str, Mapping[str, Shape]]:
@@ -145,13 +150,15 @@ def _joined(path: str, field: str) -> str:
     return f"{path}.{field}" if path else field
 
 
-def _shape(line: str) -> tuple[str, Shape]:
+def _shape(line: str) -> tuple[str, Sequence[str], Shape]:
+    """Return the family of a line with its point, its types, and the shape that they have."""
     name, _, fields = line.partition(":")
     shape = {}
     for field in fields.split():
         field_name, _, kinds = field.partition(":")
         shape[field_name.removesuffix("!")] = Field(field_name.endswith("!"), tuple(kinds.split("|")))
-    return name, shape
+    family, point, types = name.replace(" ", "").partition(".")
+    return (f"{family}.", types.split(","), shape) if point else ("", [family], shape)
 
 
 def _called(kinds: Iterable[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from recorder.lint.linter import PROFILES, RULES, lint
 from recorder.wire.dialects.declared import DECLARED
 from recorder.wire.recording import recording_of
+from tests.support.planted_fields import paths, set_at
 from tests.support.recordings import (
     Json,
     Mutation,
@@ -28,6 +28,7 @@ from tests.support.recordings import (
 from tests.support.tables import table
 from tests.unit.lint import (
     test_anthropic,
+    test_anthropic_sessions,
     test_gemini,
     test_gemini_interactions,
     test_lint,
@@ -41,6 +42,7 @@ MUTATIONS: list[Mutation] = [
     *test_openai_responses.MUTATIONS,
     *test_openai_chat.MUTATIONS,
     *test_anthropic.MUTATIONS,
+    *test_anthropic_sessions.MUTATIONS,
     *test_gemini.MUTATIONS,
     *test_gemini_interactions.MUTATIONS,
     *test_ollama.MUTATIONS,
@@ -56,6 +58,7 @@ CLEAN: list[tuple[str, Reply]] = [
     *test_openai_responses.GOODS.items(),
     *test_openai_chat.GOODS.items(),
     *test_anthropic.GOODS.items(),
+    *test_anthropic_sessions.GOODS.items(),
     *test_gemini.GOODS.items(),
     *test_gemini_interactions.GOODS.items(),
     *test_ollama.GOODS.items(),
@@ -66,6 +69,7 @@ GOOD: dict[str, Reply] = {
     "openai-responses": test_openai_responses.GOOD,
     "openai-chat": test_openai_chat.GOOD,
     "anthropic": test_anthropic.GOOD,
+    "anthropic-sessions": test_anthropic_sessions.GOOD,
     "gemini": test_gemini.GOOD,
     "gemini-interactions": test_gemini_interactions.GOOD,
     "ollama": test_ollama.GOOD,
@@ -118,19 +122,6 @@ def test_what_the_recorder_lost_is_no_fault(reply: Reply) -> None:
         assert lint(recording_of(exchange, [*events[:number], gap, *events[number + 1 :]])) == []
 
 
-def paths(json: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the way to each value in JSON."""
-    children = json.items() if isinstance(json, dict) else enumerate(json) if isinstance(json, list) else ()
-    return [path, *(found for key, child in children for found in paths(child, (*path, key)))]
-
-
-def with_value(event: Json, path: tuple[Any, ...], value: Any) -> None:
-    place: Any = event
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
-
-
 ANY_VALUE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
 
 
@@ -141,11 +132,11 @@ def test_no_value_anywhere_makes_a_rule_raise(api: str, data: st.DataObject) -> 
     reply = GOOD[api]
     numbers = [number for number, event in enumerate(reply.events) if isinstance(event, dict)]
     number = data.draw(st.sampled_from(numbers))
-    path = data.draw(st.sampled_from(paths(reply.events[number])[1:]))
+    path = data.draw(st.sampled_from(list(paths(reply.events[number]))))
     names = [key for key in path if isinstance(key, str)]
     objects = st.dictionaries(st.sampled_from([*names, "error", "x"]), ANY_VALUE, max_size=3)
     value = data.draw(ANY_VALUE | objects | st.lists(ANY_VALUE | objects, max_size=2))
-    exchange, events = recorded(reply.edited(number, lambda event: with_value(event, path, value)))
+    exchange, events = recorded(reply.edited(number, lambda event: set_at(event, path, value)))
     for profile in PROFILES:
         lint(recording_of(exchange, events), profile)
 

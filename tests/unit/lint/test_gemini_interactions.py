@@ -4,16 +4,16 @@ does with a reply in which any one field is wrong.
 
 from __future__ import annotations
 
-import copy
 import json
 import warnings
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from google.genai import interactions
 from pydantic import TypeAdapter, ValidationError
 
+from tests.support.planted_fields import Judged, compared
 from tests.support.recordings import Json, Mutation, Reply, broken
 from tests.support.sdks import BASE, INTERACTION, answering, gemini_client, interaction_of
 
@@ -160,49 +160,10 @@ GOODS = {
 # -- any one field wrong, and what google-genai does with it
 
 
-class Planted(NamedTuple):
-    """A reply in which one field is wrong."""
-
-    where: str
-    events: list[Json]
-
-
-class Judged(NamedTuple):
-    """What a program that uses the SDK makes of a reply."""
-
-    said: Any  # None: it stopped
-    error: Exception | None
-    is_declared: bool  # the types of the SDK take each event as what it says it is
-
-
-_OTHERS: dict[type, Any] = {str: 7, int: "x", dict: [], list: {}, bool: "x"}
 _ADAPTER: TypeAdapter[Any] = TypeAdapter(interactions.InteractionSSEEvent)
 
 
-def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, child in children:
-        yield (*path, key)
-        yield from paths(child, (*path, key))
-
-
-def planted() -> Iterator[Planted]:
-    """Each field of each event: left out, null, of another kind."""
-    for number, event in enumerate(EVENTS):
-        for path in paths(event):
-            for fault in ("missing", "null", "another kind"):
-                events = copy.deepcopy(list(EVENTS))
-                holder: Any = events[number]
-                for key in path[:-1]:
-                    holder = holder[key]
-                if fault == "missing":
-                    del holder[path[-1]]
-                else:
-                    holder[path[-1]] = None if fault == "null" else _OTHERS[type(holder[path[-1]])]
-                yield Planted(f"{number} {event['event_type']} {'.'.join(map(str, path))} {fault}", events)
-
-
-def judged(events: list[Json]) -> Judged:
+def judged(events: Sequence[Json]) -> Judged:
     body = b"".join(map(encoded, events)) + DONE
     client = gemini_client(BASE, "v1beta", httpx_client=answering(body))
     with warnings.catch_warnings():
@@ -224,15 +185,6 @@ def _is_declared(event: Json) -> bool:
 
 @pytest.mark.long
 def test_a_wrong_field_that_stops_the_sdk_is_found_and_one_that_it_takes_is_none() -> None:
-    good = judged(list(EVENTS))
-    stopped, missed, false = 0, [], []
-    for where, events in planted():
-        told = judged(events)
-        findings = broken(GOOD._replace(events=(*events, DONE)))
-        stopped += told.error is not None
-        if told.error is not None and not findings:
-            missed.append(where)
-        if findings and told.error is None and told.is_declared and told.said == good.said:
-            false.append((where, findings))
-    assert (missed, false) == ([], [])
-    assert stopped >= 60
+    told = compared(EVENTS, judged, lambda events: broken(GOOD._replace(events=(*events, DONE))))
+    assert (told.missed, told.false) == ([], [])
+    assert told.stopped >= 60

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from anthropic.types import RawMessageStreamEvent
+from anthropic.types.beta.sessions import BetaManagedAgentsStreamSessionEvents
 from google.genai.types import GenerateContentResponse
 from openai.types.chat import ChatCompletionChunk
 from openai.types.responses import Response
@@ -19,6 +20,7 @@ from pydantic import BaseModel
 
 from recorder.lint.shape import PLAIN, Shapes
 from recorder.wire.dialects.anthropic.lint.shapes import SHAPES as MESSAGES
+from recorder.wire.dialects.anthropic_sessions.lint.shapes import SHAPES as SESSIONS
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES as GEMINI
 from recorder.wire.dialects.openai_chat.lint.shapes import SHAPES as CHAT
 from recorder.wire.dialects.openai_responses.lint.shapes import SHAPES as RESPONSES
@@ -27,7 +29,7 @@ from tests.support.tables import table
 SHAPES = Shapes("""\
 answer: id!:text count:whole price:number parts:[part] prices:{number} said:text|[part] is_new:truth extra:any
  raw:base64 when:numeric
-part.text: text!:text
+part.text,refusal: text!:text
 part.image: url!:text
 """)
 
@@ -63,6 +65,7 @@ part.image: url!:text
         ({"id": "x", "said": "x"}, []),
         ({"id": "x", "said": [{"type": "image", "url": 1}]}, [("said[0].url", "a text", 1)]),
         ({"id": "x", "said": {}}, [("said", "a text or an array", {})]),
+        ({"id": "x", "parts": [{"type": "refusal"}]}, [("parts[0].text", "a text", None)]),
         ("x", [("", "an object", "x")]),
     ],
 )
@@ -70,7 +73,9 @@ def test_a_value_departs_where_it_is_of_another_kind(value: Any, misfits: list[A
     assert [tuple(each) for each in SHAPES.misfits(value, "answer")] == misfits
 
 
-@pytest.mark.parametrize("shapes", [CHAT, GEMINI, MESSAGES, RESPONSES], ids=["chat", "gemini", "messages", "responses"])
+@pytest.mark.parametrize(
+    "shapes", [CHAT, GEMINI, MESSAGES, RESPONSES, SESSIONS], ids=["chat", "gemini", "messages", "responses", "sessions"]
+)
 def test_every_kind_that_a_shape_names_is_there(shapes: Shapes) -> None:
     named = {
         kind.strip("[]{}") for shape in shapes.by_name.values() for field in shape.values() for kind in field.kinds
@@ -81,12 +86,15 @@ def test_every_kind_that_a_shape_names_is_there(shapes: Shapes) -> None:
 ECHOED = {"tools", "tool_choice", "instructions", "prompt"}
 """What a response repeats of its request."""
 
+_AGENT = "BetaManagedAgentsSessionAgent"
+
 OF_OTHERS = {
     "Response.usage",
     "GenerateContentResponse.automaticFunctionCallingHistory",
     "GenerateContentResponse.parsed",
+    *(f"{_AGENT}.{name}" for name in ("mcp_servers", "multiagent", "skills", "execution_identity")),
 }
-"""What other rules judge, and what the SDK itself adds."""
+"""What other rules judge, what the SDK itself adds, and what an agent was made of."""
 
 STRICTER = {
     "Response.status",
@@ -106,6 +114,7 @@ DECLARED: dict[str, tuple[Shapes, str, Any]] = {
     "parts": (RESPONSES, "part", Part),
     "chat": (CHAT, "chunk", ChatCompletionChunk),
     "messages": (MESSAGES, "event", RawMessageStreamEvent),
+    "sessions": (SESSIONS, "event", BetaManagedAgentsStreamSessionEvents),
     "gemini": (GEMINI, "generate_content_response", GenerateContentResponse),
 }
 

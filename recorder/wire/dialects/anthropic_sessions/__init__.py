@@ -15,10 +15,15 @@ import msgspec
 
 from recorder.wire.dialects.anthropic import error_body
 from recorder.wire.dialects.anthropic_sessions.conversation import ManagedAgentsConversation
-from recorder.wire.dialects.anthropic_sessions.decoder import DELETED, EVENTS, ManagedAgentsDecoder
+from recorder.wire.dialects.anthropic_sessions.decoder import (
+    AT_REST,
+    DELETED,
+    EVENTS,
+    RUNNING,
+    ManagedAgentsDecoder,
+)
 from recorder.wire.dialects.dialect import Dialect, HostedSession, RequestPlaces, ResponseFields, noise_fields, paths
 from recorder.wire.dialects.hosted_session import is_at_rest, is_event_of
-from recorder.wire.dialects.json_values import names
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text
 
 
@@ -37,10 +42,6 @@ def _name(event: _SessionEvent) -> Named:
     return event.type or (ERROR if event.error else None), None, event.id or event.event_id or preview_id, None
 
 
-_STATES = names("session.status_idle session.status_running session.status_terminated session.status_rescheduled")
-_AT_REST = names("session.status_idle session.status_terminated")
-
-
 is_event = is_event_of(EVENTS)
 
 
@@ -51,7 +52,7 @@ DIALECT = Dialect(
     decoder=ManagedAgentsDecoder,
     terminal={DELETED: "completed", ERROR: "failed"},
     needs_terminal=False,
-    is_last=is_at_rest(_STATES, _AT_REST),
+    is_last=is_at_rest(AT_REST | RUNNING, AT_REST),
     whole_reasons=frozenset({"end_turn", "requires_action", "refusal"}),
     error_body=error_body,
     conversation=ManagedAgentsConversation,
@@ -71,6 +72,7 @@ time | processed_at | when it happened
 """),
     ),
     places=RequestPlaces(of_model=paths("events initial_events content input delta description explanation")),
+    profiles=("anthropic-sessions",),
     speaks=is_event,
     is_event=is_event,
     target=lambda is_document, payloads: "/v1/sessions/session/events" + ("" if is_document else "/stream"),

@@ -30,6 +30,9 @@ from recorder.wire.dialects.usage_report import token_count
 
 MESSAGE, THINKING, IDLE, DELETED = "agent.message", "agent.thinking", "session.status_idle", "session.deleted"
 
+AT_REST = names("session.status_idle session.status_terminated")
+RUNNING = names("session.status_running session.status_rescheduled")
+
 _ROLES = {MESSAGE: "assistant", "user.message": "user", "system.message": "system"}
 _CALL_IDS = ("tool_use_id", "mcp_tool_use_id", "custom_tool_use_id")
 _VERDICTS: Mapping[str, Literal["incomplete", "failed"]] = {
