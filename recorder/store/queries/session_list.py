@@ -338,6 +338,9 @@ async def _lines_of(
         session = msgspec.structs.asdict(struct_of(Session, row))
         times = dict.fromkeys(("started_ns", "ended_ns", "used_ns"), row.created_ns)  # of one without exchanges
         columns = session | times | sums.get(row.session_id, {}) | projected.get(row.session_id, {})
+        if columns.get("open") and not (columns.get("title") and columns.get("models")):
+            asked = await load("recorder.store.queries.open_session").asked_in(log, row.session_id)
+            columns |= {"title": columns.get("title") or asked.title, "models": columns.get("models") or asked.models}
         lines.append(_Line(place_of(row), SessionRow(**columns)))
     return lines, lines[-1].place if lines and len(lines) == limit else None
 

@@ -90,6 +90,14 @@ def test_what_is_there_of_an_open_session_is_said(told: Callable[..., list[dict[
     assert (live["turns"], live["models"], live["title"]) == (1, ["o3"], "A scale?")
 
 
+def test_a_session_has_title_and_model_as_soon_as_it_has_a_request(database: URL) -> None:
+    live = Conversations(database).session("live")
+    live.exchange([], asking("Name this chat"), ended=False)
+    live.exchange([], asking("Roll the dice."), at_s=1, ended=False)
+    [row] = json.loads(run(database, "sessions", "--json").out)
+    assert (row["title"], row["models"], row["status"]) == ("Name this chat", ["gpt-5"], "open")
+
+
 def test_the_keys_are_those_of_the_view(recorded: Conversations, told: Callable[..., list[dict[str, Any]]]) -> None:
     with connected(recorded.database) as connection:
         view = [column[0] for column in connection.execute("SELECT * FROM session_summary").description]
