@@ -25,6 +25,7 @@ from recorder.journal.reader import waiting
 from recorder.journal.unreadable import LIMIT_BYTES, folder, unreadable_files
 from recorder.model.text import counted
 from recorder.proxy.http.server_capacity import capacity
+from recorder.store.duckdb.connection import extension_mismatch
 from recorder.store.maintain.upkeep import CheckResult
 
 LOW_BYTES = 2**30  # an hour of a busy gateway without its database: `recorder.journal.writer.LIMIT_BYTES`
@@ -49,6 +50,8 @@ def python() -> Iterator[CheckResult]:
     yield CheckResult("ok", "python", f"Python {sys.version.split()[0]}, recorder {__version__}, {', '.join(found)}.")
     if _version("uvloop") is None and sys.platform != "win32":
         yield CheckResult("warn", "python", "uvloop is not installed, so the proxy is slower: `pip install uvloop`.")
+    if mismatch := extension_mismatch():
+        yield CheckResult("warn", "python", f"Archives, Parquet and `--engine duckdb` do not work. {mismatch}")
 
 
 def _version(name: str) -> str | None:

@@ -17,7 +17,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, files
+from importlib.metadata import PackageNotFoundError, files, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 MEMORY = "192MB"  # the process has DuckDB's own code and Python's besides: below 300 MB in all
 LOG = "log"  # the name of a log in a connection
+
+_EXTENSIONS = ("ducklake", "httpfs", "postgres-scanner", "sqlite-scanner")
 
 SETTINGS = {
     "allow_community_extensions": "false",
@@ -90,6 +92,8 @@ def connected(
         import duckdb
     except ImportError as error:
         raise missing_extra(f"`recorder {command}`", extra) from error
+    if mismatch := extension_mismatch():
+        raise RecorderError(mismatch)
     with tempfile.TemporaryDirectory(prefix="recorder-duckdb-") as folder:
         folders = {"temp_directory": folder, "secret_directory": f"{folder}/no-secrets"}
         connection = duckdb.connect(config={**SETTINGS, **folders})
@@ -122,6 +126,26 @@ def _close_to_others(connection: DuckDBPyConnection, folders: Sequence[str]) -> 
 def quoted(text: str) -> str:
     """Return a text as a literal of SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def extension_mismatch() -> str | None:
+    """Say what to do if an extension is installed which was built for another version of DuckDB than the one here."""
+    installed = _version("duckdb")
+    for name in _EXTENSIONS:
+        needed = _version(f"duckdb-extension-{name}")
+        if installed and needed not in (None, installed):
+            return (
+                f"DuckDB is {installed} here, and its extension {name} was built for {needed}: run "
+                f"`pip install duckdb=={needed}`. The extensions of a new DuckDB come some weeks after it."
+            )
+    return None
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
 
 
 def _extension(name: str) -> Path | None:

@@ -16,6 +16,8 @@ pytest.importorskip("duckdb", reason="no duckdb: pip install '.[archive]'")
 import duckdb
 from sqlalchemy import URL
 
+from recorder.commands.ops import health
+from recorder.errors import RecorderError
 from recorder.projections.views.contract import VIEWS
 from recorder.store.duckdb.connection import SETTINGS, DuckdbOpening, connected
 from tests.support.rows import a_conversation, written
@@ -68,6 +70,19 @@ def test_duckdb_opens_a_log_of_each_engine(database: URL) -> None:
         assert connection.execute("SELECT count(*) FROM log.sessions").fetchall() == [(0,)]
         with pytest.raises(duckdb.Error, match="read-only"):
             connection.execute("DELETE FROM log.sessions")
+
+
+def test_an_extension_of_another_version_is_named_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    installed = tmp_path / "duckdb_extension_ducklake-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: duckdb-extension-ducklake\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    advice = "its extension ducklake was built for 1.0: run `pip install duckdb==1.0`"
+    with pytest.raises(RecorderError, match=advice), connected("query", "analytics"):
+        pass
+    assert any(line.state == "warn" and advice in line.message for line in health.python())
 
 
 def test_only_signed_extensions_are_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
