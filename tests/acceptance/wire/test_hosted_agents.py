@@ -1,4 +1,4 @@
-"""A session of a hosted agent through the recorder, asked by the real SDK: cut, resumed with overlap, and listed."""
+"""A session of a hosted agent through the recorder, asked by the real SDK: created, cut, resumed, listed, answered."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.support import hosted_openai
 from tests.support.hosted import SESSION, Json, anthropic_reading, bytes_of, custom_call, said, sub_agent, turn
-from tests.support.sdks import anthropic_client
+from tests.support.sdks import anthropic_client, openai_client
 from tests.support.server import run, running, serving
 
 EVENTS = [*turn(1, "What is here?", "One file."), *custom_call(2)]
 CUT, AGAIN, LISTED = 14, 11, 19
 """Where the first stream ends, where the next begins, and up to where the history goes that is listed then."""
 ASKED: Any = [{"type": "user.message", "content": said("What is here?")}]
+EVENT_STREAM = "text/event-stream"
 TOKENS = 10 + 100 + 20 + 3 + 8 + 9
 
 
@@ -28,14 +30,18 @@ def provider(*streams: list[Json]) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path.partition("?")[0].endswith("/stream"):
-                self._answer("text/event-stream", bytes_of(left.pop(0)))
+            is_listed = self.path.partition("?")[0].endswith("/events") and self.headers["accept"] != EVENT_STREAM
+            if not is_listed:
+                self._answer(EVENT_STREAM, bytes_of(left.pop(0)))
             else:
                 history = [each for each in EVENTS[:LISTED] if not each["type"].startswith("event_")]
                 self._answer("application/json", json.dumps({"data": history, "next_page": None}).encode())
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if asked.get("stream"):
+                self._answer(EVENT_STREAM, bytes_of(left.pop(0)))
+                return
             given = [{"id": EVENTS[0]["id"], **each} for each in asked["events"]]
             self._answer("application/json", json.dumps({"data": given}).encode())
 
@@ -60,8 +66,8 @@ def provider(*streams: list[Json]) -> Iterator[str]:
         server.server_close()
 
 
-def shown(db: Path, *options: str) -> list[Json]:
-    answer = run(db, "show", SESSION, "--json", *options)
+def shown(db: Path, session: str = SESSION) -> list[Json]:
+    answer = run(db, "show", session, "--json")
     assert answer.code == 0, answer
     exchanges: list[Json] = json.loads(answer.out)["exchanges"]
     return exchanges
@@ -97,6 +103,38 @@ def test_a_session_that_is_cut_resumed_and_listed_counts_once(tmp_path: Path) ->
     used = json.loads(run(db, "usage", "--json").out)
     assert str(TOKENS) in json.dumps(used)
     assert [row["input_tokens"] for row in used] == [TOKENS]
+
+
+def test_a_run_of_openai_is_read_as_its_sdk_collects_it(tmp_path: Path) -> None:
+    db = tmp_path / "log.db"
+    with provider(hosted_openai.ONE_TURN) as base, serving(db, "--upstream", f"openai={base}") as recorder:
+        with openai_client(f"{recorder.base}/openai") as client:
+            result = client.beta.agents.sessions.create(
+                agent={"model": "gpt-5.5"}, environment={"type": "none"}, input="What is here?", stream=True
+            ).get_final_result()
+        recorder.stop()
+    [exchange] = shown(db, "latest")
+    [message] = [item for item in exchange["items"] if item.get("role") == "assistant"]
+    assert (message["text"], message["item_id"]) == (result.output_text, result.messages[0].id)
+    assert (exchange["status"], exchange["user_text"]) == ("completed", "What is here?")
+    assert exchange["usage"]["total_tokens"] == hosted_openai.USAGE["total_tokens"]
+
+
+def test_a_session_of_openai_that_is_resumed_counts_once_and_answers_its_sdk_again(tmp_path: Path) -> None:
+    db, uncut, events = tmp_path / "log.db", tmp_path / "uncut.db", hosted_openai.EVENTS
+    with provider(events[:20], events[17:]) as base, serving(db, "--upstream", f"openai={base}") as recorder:
+        url = f"{recorder.base}/openai"
+        assert len([*hosted_openai.openai_events(url), *hosted_openai.openai_events(url)]) == len(events) + 3
+        recorder.stop()
+    with provider(events) as base, serving(uncut, "--upstream", f"openai={base}") as recorder:
+        live = hosted_openai.openai_events(f"{recorder.base}/openai")
+        recorder.stop()
+    [whole], [earlier, last] = shown(uncut, hosted_openai.SESSION), shown(db, hosted_openai.SESSION)
+    assert earlier["superseded_by"] == last["exchange_id"]
+    assert told(last) == told(whole)
+    assert last["usage"] == whole["usage"]
+    with running(uncut, "mock", hosted_openai.SESSION) as mock:
+        assert hosted_openai.openai_events(f"{mock.base}/openai") == live
 
 
 def test_a_person_sees_the_turns_and_those_of_a_sub_agent_below(tmp_path: Path) -> None:

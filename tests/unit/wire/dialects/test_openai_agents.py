@@ -17,114 +17,23 @@ from recorder.wire.dialects.openai_agents import DIALECT
 from recorder.wire.dialects.openai_agents.decoder import EVENTS
 from recorder.wire.grouping.session import HOSTED, group
 from tests.support.facts import captured, folded
-from tests.support.hosted import bytes_of
-from tests.support.sdks import BASE, answering, openai_client
+from tests.support.hosted import Json, bytes_of
+from tests.support.hosted_openai import EVENTS as EVENTS_OF_A_SESSION
+from tests.support.hosted_openai import SESSION, changed, numbered, openai_events
+from tests.support.sdks import BASE, answering
 
-API, SESSION = "openai-agents", "asess_1"
-USAGE = {
-    "input_tokens": 30,
-    "input_tokens_details": {"cached_tokens": 8},
-    "output_tokens": 12,
-    "output_tokens_details": {"reasoning_tokens": 5},
-    "total_tokens": 42,
-}
-AGENT = {"id": "agent_1", "model": "gpt-5.5"}
-
-Json = dict[str, Any]
-
-
-def event(name: str, **more: Any) -> Json:
-    return {"type": f"agent.session.{name}", "session_id": SESSION, **more}
-
-
-def in_turn(turn_id: str, name: str, **more: Any) -> Json:
-    return event(f"turn.{name}", turn_id=turn_id, **more)
-
-
-def changed(turn: str, state: str, **more: Any) -> Json:
-    return in_turn(turn, state, turn={"id": turn, "agent_id": "agent_1", "status": state, **more})
-
-
-def item(turn: str, step: str, index: int | None = None, **more: Any) -> Json:
-    return in_turn(turn, f"item.{step}", output_index=index, item={"turn_id": turn, "status": "completed", **more})
-
-
-def numbered(*events: Json) -> list[Json]:
-    return [{"event_id": f"evt_{number}", **each} for number, each in enumerate(events)]
-
-
-def said(turn: str, id: str, text: str) -> list[Json]:
-    place = {"item_id": id, "output_index": 0, "content_index": 0}
-    message: Json = {"type": "message", "id": id, "role": "assistant"}
-    return [
-        item(turn, "added", 0, **message, content=[]),
-        *(in_turn(turn, "output_text.delta", **place, delta=piece) for piece in (text[:3], text[3:])),
-        in_turn(turn, "output_text.done", **place, text=text),
-        item(turn, "done", 0, **message, content=[{"type": "output_text", "text": text}]),
-    ]
-
-
-def asked(turn: str, text: str) -> Json:
-    message: Json = {"type": "message", "id": f"msg_{turn}", "role": "user"}
-    return item(turn, "added", **message, content=[{"type": "input_text", "text": text}])
-
-
-THOUGHT = {"item_id": "rs_1", "output_index": 0, "summary_index": 0}
-COMMAND = {"type": "command_execution", "id": "cmd_1", "command": "ls"}
-CALL = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "roll", "arguments": {"sides": 6}}
-CREATE = {
-    "type": "create_subagent_call",
-    "id": "cs_1",
-    "agent_id": "sub_1",
-    "content": [{"type": "output_text", "text": "Go"}],
-}
-SUBAGENT = {"id": "sub_1", "name": "reader", "status": "active", "session_id": SESSION}
-EVENTS_OF_A_SESSION = numbered(
-    event("created", session={"id": SESSION, "agent": AGENT, "status": "in_progress"}),
-    changed("turn_1", "created"),
-    asked("turn_1", "What is here?"),
-    item("turn_1", "added", 0, type="reasoning", id="rs_1", summary=[]),
-    in_turn("turn_1", "reasoning_summary_text.delta", **THOUGHT, delta="Hm"),
-    in_turn("turn_1", "reasoning_summary_text.done", **THOUGHT, text="Hm"),
-    item("turn_1", "done", 0, type="reasoning", id="rs_1", summary=[{"type": "summary_text", "text": "Hm"}]),
-    item("turn_1", "added", 1, **COMMAND),
-    {"type": "agent.output.command_execution_output.delta", "item_id": "cmd_1", "output_index": 1, "delta": "a.txt"},
-    item("turn_1", "done", 1, **COMMAND, output="a.txt", exit_code=0),
-    *said("turn_1", "msg_1", "One file."),
-    {**changed("turn_1", "completed"), "usage": USAGE},
-    event("idle", session={"id": SESSION, "agent": AGENT, "status": "idle"}),
-    changed("turn_2", "created"),
-    asked("turn_2", "Roll a die."),
-    item("turn_2", "added", 0, **CALL),
-    item("turn_2", "done", 0, **CALL),
-    event("requires_action", session={"id": SESSION, "agent": AGENT, "status": "requires_action"}),
-    item("turn_2", "added", type="function_call_output", id="fo_1", call_id="call_1", output="4"),
-    item("turn_2", "done", 1, **CREATE),
-    event("subagent.created", subagent=SUBAGENT),
-    changed("turn_s", "created", subagent_id="sub_1"),
-    *said("turn_s", "msg_s", "Gone."),
-    changed("turn_s", "completed", subagent_id="sub_1", usage=USAGE),
-    *said("turn_2", "msg_2", "It is four."),
-    changed("turn_2", "completed", usage=USAGE),
-    event("idle", session={"id": SESSION, "agent": AGENT, "status": "idle"}),
-)
+API = "openai-agents"
 
 
 def rows_of(*events: Json, **how: Any) -> Rows:
     return folded(*captured(bytes_of(events), API, **how))
 
 
-def yielded(body: bytes) -> list[Any]:
-    with openai_client(BASE, http_client=answering(body)) as client:
-        with client.beta.agents.sessions.events.stream(SESSION) as stream:
-            return list(stream)
-
-
 @given(data=st.data())
 def test_a_session_is_what_the_sdk_yields_of_it_however_it_is_cut(data: st.DataObject) -> None:
     body = bytes_of(EVENTS_OF_A_SESSION)
     cuts = data.draw(st.lists(st.integers(1, len(body) - 1), max_size=6))
-    rows, events = folded(*captured(body, API, cuts=cuts)), yielded(body)
+    rows, events = folded(*captured(body, API, cuts=cuts)), openai_events(BASE, answering(body))
     items = rows["items"]
     done = [each.item for each in events if each.type.endswith("item.done")]
     messages = [item.content[0].text for item in done if item.type == "message"]
