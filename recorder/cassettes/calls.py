@@ -217,7 +217,7 @@ class ImportedCall(NamedTuple):
             started_ns=self.started_ns,
             method=self.method,
             target=redact_target(self.target),
-            upstream=self.upstream or by_path(self.method, self.target.partition("?")[0]).upstream,
+            upstream=self.upstream or by_path(self.method, self.target).upstream,
             headers=self.headers,
             imported=Imported(session),
             derived=msgspec.UNSET if self.derived is None else self.derived,
@@ -334,7 +334,7 @@ class ImportedConnection(ImportedCall):
         is_answered = any(name.lower() == _ACCEPT for name, _ in response.headers)
         untrue = {_EXTENSIONS} if is_answered else {_EXTENSIONS, _KEY}
         response = replace(response, headers=_upgraded(response.headers, untrue))
-        upstream = by_path("POST", target.partition("?")[0]).upstream
+        upstream = by_path("POST", target).upstream
         return cls("GET", target, _upgraded(headers, untrue), b"", response, frames, upstream=upstream, **known)
 
     def mark(self, piece: bytes) -> Mark:

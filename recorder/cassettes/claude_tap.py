@@ -206,7 +206,7 @@ def _message(given: Any) -> bytes:
 def _exchange(record: _TapRecord) -> ImportedCall:
     request, response, duration_ns = record.request, record.response, record.duration_ns
     target = target_of(request.path)
-    dialect = by_path(request.method, target.partition("?")[0]).name
+    dialect = by_path(request.method, target).name
     is_stream = framing_of(header(response.headers.items(), "content-type")) is SSE
     is_cut = is_stream and not response.sse_events and response.body is not None
     changed = {"content_type": JSON} if is_cut else {}

@@ -151,7 +151,7 @@ class PlainStream:
         """Return the known target, if it is one of the dialect that the user named; else a usual one."""
         known = self._request.target
         if known is not None:
-            spoken = by_path(self._request.method, known.partition("?")[0]).name
+            spoken = by_path(self._request.method, known).name
             if not given or spoken == self._dialect:
                 return known
         return by_name(self._dialect).target(self._format == "json", payloads)

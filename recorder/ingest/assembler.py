@@ -375,7 +375,7 @@ class Assembler:
         """Return what takes the place of the capture of a connection that is switched to WebSocket."""
         head, earlier = exchange.head, self._find_request(exchange.head.exchange_id)
         is_stdio = head.method == STDIO
-        dialect = capture.dialect if is_stdio else by_path(head.method, head.target.partition("?")[0])
+        dialect = capture.dialect if is_stdio else by_path(head.method, head.target)
         coding = None if is_stdio else CODING
         connection = MessageCapture.switched(capture, dialect, earlier.sent if earlier else (), coding=coding)
         begin = partial(self._begin_turn, exchange)

@@ -140,7 +140,7 @@ class Capture:
         self._request_complete = complete
         head, *parts = raws
         asked = msgspec.json.decode(head, type=_Asked)
-        self._conclusion.is_endless = self._dialect.is_endless(asked.method, asked.target)
+        self._conclusion.ask(asked.method, asked.target)
         events = [
             self._event("request", 0, head),
             *(self._event("request", 0, part, Keys(type="body")) for part in parts),
@@ -152,7 +152,7 @@ class Capture:
         """Return a capture of the same exchange as it was after its request."""
         capture = Capture(*self._ids, self._dialect, self._started_ns)
         capture._pos, capture._hash, capture._request_complete = capture._request_end = self._request_end
-        capture._conclusion.is_endless = self._conclusion.is_endless
+        capture._conclusion.ask(*self._conclusion.asked)
         return capture
 
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:

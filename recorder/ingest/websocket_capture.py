@@ -418,7 +418,7 @@ def dialect_of(head: RequestHead, body: bytes = b"") -> Dialect:
     is_connection = head.method == "GET" and _is_websocket(head.headers)
     if is_connection:
         return by_name("other")
-    return by_request(head.method, head.target.partition("?")[0], head.headers, body)
+    return by_request(head.method, head.target, head.headers, body)
 
 
 def _is_websocket(headers: Iterable[Header]) -> bool:

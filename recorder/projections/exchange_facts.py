@@ -96,7 +96,7 @@ class Anomalies:
 
     def _read_as(self, api: str) -> None:
         dialect = by_name(api)
-        self._terminal, self._needs_terminal = dialect.terminal, dialect.needs_terminal
+        self._terminal, self._needs_terminal = dialect.ends(*self._asked), dialect.needs_terminal
         self._says_its_end = dialect is not by_name("other") and not dialect.is_endless(*self._asked)
 
     def note(self, kind: Anomaly, detail: str, event: Event, characters: int = 0) -> None:

@@ -21,6 +21,7 @@ import msgspec
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.events import LATEST
 from recorder.proxy.http.network import UNIX, socket_path
+from recorder.wire.dialects import told_by_server
 from recorder.wire.providers import BY_NAME, PROVIDERS
 from recorder.wire.upstreams import ENDPOINTS, HOSTS, KNOWN, OTHER_PATHS, UPSTREAMS, VERSION, VERSIONLESS, join
 
@@ -159,6 +160,8 @@ class Routes:
         if name in self._bases:
             rest = target[1 + len(name) :]
             return Upstream(name, self._bases[name]), rest if rest.startswith("/") else f"/{rest}"
+        if told_by_server("POST", target):
+            return self._where_told(), target
         path = target.partition("?")[0]
         if not self._any_path and not _API_PATH.match(path):
             names = ", ".join(f"/{name}" for name in self._bases) + f".{_of_base_url(path)}"
@@ -169,6 +172,20 @@ class Routes:
             )
         name = self._guess(target, headers)
         return Upstream(name, self._bases[name]), target
+
+    def _where_told(self) -> Upstream:
+        """Return the upstream of a target that its server told the client, who adds no name of an upstream to it.
+
+        It is a whole path: nothing of the base comes before it.
+        """
+        added = [name for name in self._bases if name not in self._public]
+        if len(added) == 1:
+            parts = urlsplit(self._bases[added[0]])
+            return Upstream(added[0], f"{parts.scheme}://{parts.netloc}/")
+        raise NotFoundError(
+            "The path is one that a server of MCP told its client, without the name of an upstream. Give the recorder "
+            "that server alone as --upstream NAME=URL, or use streamable HTTP (/mcp)."
+        )
 
     def _guess(self, target: str, headers: Mapping[bytes, bytes]) -> str:
         """Return the name of the upstream for a path that does not name one."""

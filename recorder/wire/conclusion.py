@@ -29,20 +29,26 @@ LENGTH_DIGITS = 19  # of the length of a body: no more bytes fit a column, and `
 class Conclusion:
     """The end of one response, by its events in order."""
 
-    def __init__(self, dialect: Dialect, *, is_endless: bool = False) -> None:
-        """`is_endless`: only its reader ends the stream."""
-        self.is_endless = is_endless
+    def __init__(self, dialect: Dialect) -> None:
+        self.asked = ("", "")  # method and target
         self.read_as(dialect)
         self._latest = deque[bytes](maxlen=LATEST)
         self._is_concluded = self._is_cut = False
         self._length = 0  # of the body, at least
         self.verdict: Ending | None = None  # what the provider said of its response, in an event that is whole or not
 
+    def ask(self, method: str, target: str) -> None:
+        """Read what is asked for: of some streams only their reader is the end."""
+        self.asked = (method, target)
+        self.read_as(self._dialect)
+
     def read_as(self, dialect: Dialect) -> None:
         """Take what comes from here on for events of that dialect."""
-        self._terminal, self._is_last = dialect.terminal, dialect.is_last
+        self._dialect = dialect
+        self.is_endless = dialect.is_endless(*self.asked)
+        self._terminal, self._is_last = dialect.ends(*self.asked), dialect.is_last
         # Of a stream of no known API, an error need not be the end: others follow it.
-        self._ending = {*dialect.last_types, *(() if dialect is by_name("other") else dialect.terminal)}
+        self._ending = {*dialect.last_types, *(() if dialect is by_name("other") else self._terminal)}
 
     def head(self, headers: Iterable[Header]) -> None:
         """Read the headers of the response."""
@@ -126,8 +132,9 @@ def concluded(exchange: Exchange, events: Iterable[Event]) -> EndRecord | None:
 
 def conclusion_of(exchange: Exchange) -> Conclusion:
     """Return the conclusion of the response of an exchange, which gets its events."""
-    dialect = by_name(exchange.api)
-    return Conclusion(dialect, is_endless=dialect.is_endless(exchange.method, exchange.target))
+    conclusion = Conclusion(by_name(exchange.api))
+    conclusion.ask(exchange.method, exchange.target)
+    return conclusion
 
 
 def _is_length(name: str, value: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from mcp.client.client import Client
+from mcp.client.sse import sse_client
 
 from tests.support.mcp_shop import Bought, buy, serving_mcp
 from tests.support.server import run, running, serving, wait_until
@@ -76,6 +77,31 @@ def test_all_that_names_one_mcp_session_is_one_session_from_its_first_request_on
     assert {row["method"] for row in found} == {"POST", "GET", "DELETE"}
     assert [row["method"] for row in found if row["status"] != "completed"] == ["POST"]  # the resource
     assert session_of(recording, "legacy")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_lint_finds_nothing_in_what_the_sdk_takes(recording: Recording, mode: str) -> None:
+    ran = run(recording.db, "lint", session_of(recording, mode))
+    assert ran.code == 0, ran.text
+
+
+def test_the_transport_of_2024_is_read_as_mcp(tmp_path: Path) -> None:
+    async def bought_at(url: str) -> Bought:
+        async with Client(sse_client(url), mode="legacy") as client:
+            return await buy(client)
+
+    db = tmp_path / "recorder.db"
+    with serving_mcp(is_of_2024=True) as shop, serving(db, "--upstream", f"shop={shop}") as serve:
+        got = asyncio.run(bought_at(f"{serve.base}/shop/sse"))
+        wait_until(
+            lambda: rows(db, "SELECT method FROM exchange_summary WHERE method = 'GET' AND status = 'completed'")
+        )
+    assert {row["api"] for row in rows(db, "SELECT api FROM exchange_summary WHERE method = 'POST'")} == {"mcp"}
+    calls = rows(db, "SELECT name FROM tool_calls ORDER BY exchange_id")
+    assert [row["name"] for row in calls] == [name for name, _, _ in got.calls]
+    events = rows(db, "SELECT type FROM events WHERE kind = 'frame' ORDER BY pos LIMIT 2")
+    assert [row["type"] for row in events] == ["endpoint", "result"]
+    assert rows(db, "SELECT * FROM anomalies") == []
 
 
 @pytest.mark.parametrize("mode", MODES)

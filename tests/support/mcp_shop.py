@@ -83,9 +83,9 @@ async def buy(client: Client) -> Bought:
 
 
 @contextlib.contextmanager
-def serving_mcp(path: str = "/mcp", **options: Any) -> Iterator[str]:
-    """Serve a shop on a free port; gives its address without the path."""
-    app = shop().streamable_http_app(streamable_http_path=path, **options)
+def serving_mcp(path: str = "/mcp", *, is_of_2024: bool = False) -> Iterator[str]:
+    """Serve a shop on a free port; gives its address without the path. That of 2024 is at `/sse` and `/messages/`."""
+    app = shop().sse_app() if is_of_2024 else shop().streamable_http_app(streamable_http_path=path)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

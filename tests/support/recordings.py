@@ -115,6 +115,7 @@ class Reply(NamedTuple):
     target: str = "/v1/responses"
     method: str = "POST"
     asked: Any = None  # the request body
+    sent: tuple[Json, ...] = ()  # lines of the client, to a program
     status: int = 200
     headers: tuple[Header, ...] = (("content-type", "text/event-stream; charset=utf-8"),)
     body: bytes | None = None  # in the place of events, sent as it is
@@ -229,6 +230,7 @@ def recorded(reply: Reply) -> tuple[Exchange, list[Event]]:
         *([(Mark.REQUEST_BODY, 0, body)] if body else []),
         (Mark.REQUEST_END, 0, msgspec.json.encode(RequestEnd(True))),
         (Mark.RESPONSE, STEP_NS, msgspec.json.encode(ResponseHead(reply.status, "", list(reply.headers)))),
+        *[(Mark.CLIENT_CHUNK, STEP_NS, json.dumps(line).encode() + b"\n") for line in reply.sent],
         *_chunks(reply),
     ]
     return assembled(steps)

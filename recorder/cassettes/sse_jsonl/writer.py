@@ -275,4 +275,4 @@ def _dialect_of_messages(exchange: Exchange) -> Dialect:
     """Return the dialect of the path: that of a connection is another one than its own."""
     if exchange.method == WEBSOCKET:
         return by_name(exchange.api)
-    return by_path(exchange.method, exchange.target.partition("?")[0])
+    return by_path(exchange.method, exchange.target)

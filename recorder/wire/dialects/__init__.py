@@ -41,6 +41,7 @@ __all__ = [
     "error_body",
     "error_in_stream",
     "parts",
+    "told_by_server",
 ]
 
 _FOLDERS = (
@@ -67,6 +68,7 @@ DIALECTS: tuple[Dialect, ...] = (
 _MakeBody = Callable[[int, str, str | None], dict[str, Any]]
 
 _ASKED = [dialect for dialect in DIALECTS if dialect.is_asked is not None]
+_TOLD = [dialect for dialect in DIALECTS if dialect.told_targets is not None]
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 
 
@@ -104,16 +106,27 @@ def parts(name: str) -> dict[str, Any]:
     return {format: load(place) for format, place in places.items() if find_spec(place) is not None}
 
 
-def by_path(method: str, path: str) -> Dialect:
-    """Return the first dialect whose routes match a request; a query after its path does not count."""
-    route = f"{method.upper()} {path.partition('?')[0]}"
+def by_path(method: str, target: str) -> Dialect:
+    """Return the dialect whose server told a target to its client, else the first whose routes match the path."""
+    told = told_by_server(method, target)
+    if told is not None:
+        return told
+    route = f"{method.upper()} {target.partition('?')[0]}"
     table = (*DIALECTS[:-1], *_DECLARED.values(), other.DIALECT)
     return next(dialect for dialect in table if dialect.routes.search(route))
 
 
-def by_request(method: str, path: str, headers: Sequence[Header], body: bytes) -> Dialect:
-    """Return the dialect of a request by its path, else by what its headers and its body say."""
-    found = by_path(method, path)
+def told_by_server(method: str, target: str) -> Dialect | None:
+    """Return the dialect whose server told a target to its client."""
+    if "?" not in target:
+        return None
+    asked = f"{method.upper()} {target}"
+    return next((each for each in _TOLD if each.told_targets and each.told_targets.search(asked)), None)
+
+
+def by_request(method: str, target: str, headers: Sequence[Header], body: bytes) -> Dialect:
+    """Return the dialect of a request by its target, else by what its headers and its body say."""
+    found = by_path(method, target)
     if found is not other.DIALECT:
         return found
     return next((dialect for dialect in _ASKED if dialect.is_asked and dialect.is_asked(headers, body)), found)

@@ -208,6 +208,9 @@ class Dialect(msgspec.Struct, frozen=True):
     needs_terminal: bool  # a clean end of the body without such an event means that the stream is incomplete
     is_asked: Callable[[Sequence[Header], bytes], bool] | None = None
     """Whether a request is of this format by its headers and its body, where no path says that it is of another."""
+    told_targets: re.Pattern[str] | None = None
+    """Searched in "METHOD /path?query": targets that a server tells its client, whatever their path means elsewhere.
+    They have no name of an upstream in them."""
     endless: re.Pattern[str] | None = None
     """Searched in "METHOD /path": streams without a terminal event, which only their reader ends."""
     is_last: Callable[[Sequence[Object]], bool] | None = None
@@ -264,6 +267,10 @@ class Dialect(msgspec.Struct, frozen=True):
     def is_endless(self, method: str, target: str) -> bool:
         """Return whether only its reader ends the stream that answers a request."""
         return self.endless is not None and self.endless.search(f"{method} {target.partition('?')[0]}") is not None
+
+    def ends(self, method: str, target: str) -> Mapping[str, Ending]:
+        """Return the terminal events of the stream that answers a request."""
+        return {} if self.is_endless(method, target) else self.terminal
 
     def request_facts(self, path: str, body: bytes) -> RequestFacts:
         """Return the facts of a request, by its path without its query and its decoded body. Never raises."""

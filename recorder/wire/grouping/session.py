@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from recorder.model.events import PROBE, WEBSOCKET, RequestHead
-from recorder.wire.dialects import by_path
+from recorder.wire.dialects import by_path, told_by_server
 from recorder.wire.grouping.history import Chain, chain
 from recorder.wire.grouping.probes import is_probe
 from recorder.wire.grouping.purpose import CLAIMED
@@ -23,7 +23,7 @@ NEW = "new"
 PREVIOUS_RESPONSE = "previous_response_id"
 HISTORY = "history"
 HOSTED = "hosted"  # the id of the session that a provider keeps, in the path
-OF_DAY = "day"  # MCP since 2026-07-28, which has no sessions: its requests to one server stand together for a day
+OF_DAY = "day"  # MCP without sessions, since 2026-07-28, or with a secret one, in 2024: those to one server in a day
 FIELD = "field"  # of a body, that the user's settings name
 
 SESSION_RULES = value_rules(r"""
@@ -180,7 +180,7 @@ def _session(head: RequestHead, request: Claims) -> tuple[str | None, str]:
     response_id = _id_in(dialect.response_routes.asked_for, head) if dialect.response_routes else None
     if response_id:
         return response_id, PREVIOUS_RESPONSE
-    if "mcp-method" in request.headers:
+    if "mcp-method" in request.headers or told_by_server(head.method, head.target):
         return f"mcp-{head.upstream}", OF_DAY
     is_of_none = is_probe(head.method, head.target) or first(HELPER_RULES, request)[0]
     return ("probes", PROBE) if is_of_none else (None, NEW)

@@ -32,6 +32,7 @@ from tests.unit.lint import (
     test_gemini,
     test_gemini_interactions,
     test_lint,
+    test_mcp,
     test_ollama,
     test_openai_chat,
     test_openai_responses,
@@ -46,6 +47,7 @@ MUTATIONS: list[Mutation] = [
     *test_gemini.MUTATIONS,
     *test_gemini_interactions.MUTATIONS,
     *test_ollama.MUTATIONS,
+    *test_mcp.MUTATIONS,
 ]
 
 
@@ -62,6 +64,7 @@ CLEAN: list[tuple[str, Reply]] = [
     *test_gemini.GOODS.items(),
     *test_gemini_interactions.GOODS.items(),
     *test_ollama.GOODS.items(),
+    *test_mcp.GOODS.items(),
     ("an error in place of a stream", test_gemini.GOOD._replace(status=503, body=test_gemini.BARE)),
     ("an error in place of a stream", error_of_anthropic()),
 ]
@@ -73,6 +76,7 @@ GOOD: dict[str, Reply] = {
     "gemini": test_gemini.GOOD,
     "gemini-interactions": test_gemini_interactions.GOOD,
     "ollama": test_ollama.GOOD,
+    "mcp": test_mcp.CALL,
 }
 
 

@@ -132,6 +132,9 @@ OF_OTHERS = {
     ("OL002", "AttributeError"): "of `ollama`",
     ("OL003", "ValidationError"): "of `ollama`",
     ("OL007", "TypeError"): "of `ollama`",
+    ("MC004", "MCPError"): "of `mcp`: `test_mcp_faults`, as those below",
+    ("MC006", "ValidationError"): "of `mcp`",
+    ("MC007", "RuntimeError"): "of `mcp`",
     ("AN010", "TypeError"): "of the SDK for TypeScript",
 }
 """Errors that no reading of a stream by an SDK for Python raises."""

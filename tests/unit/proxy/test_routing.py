@@ -131,6 +131,15 @@ def test_a_path_that_belongs_to_nobody_goes_nowhere() -> None:
         assert re.match("NotFoundError: .*/openai, /anthropic, /gemini, /chatgpt, /local", said)
 
 
+def test_a_target_that_a_server_of_mcp_told_its_client_goes_to_the_one_upstream_of_the_user() -> None:
+    """It went to Anthropic, whose path it is without its query."""
+    told = "/base/messages/?session_id=1f"
+    shop = Upstream("shop", "http://127.0.0.1:9000/base")
+    assert Routes([shop]).route(told, []).url == f"http://127.0.0.1:9000{told}"
+    for said in refusals(Routes([shop, Upstream("bakery", "http://127.0.0.1:9001")]), told):
+        assert said.startswith("NotFoundError: The path is one that a server of MCP told its client")
+
+
 def test_a_version_that_a_client_adds_to_a_base_url_with_it_is_said() -> None:
     routes = Routes([Upstream("mine", "http://h/v1")])
     for said in refusals(routes, "/v1/v1/responses", "/openai/v1/v1/x?key=k", "/mine/v1//v1", "/v1beta/v1beta/x"):

@@ -4,8 +4,11 @@ A POST is one message of the client. What answers it is a JSON document, or serv
 response; a GET is a stream of what the server says unasked. The path is the server's own, often `/mcp`: headers that
 only MCP has say it elsewhere, and of the first request, which has none of them, what it accepts and its body.
 
+In the transport of 2024 a GET of `/sse` is the stream of all answers. Its first event is the target of the POSTs,
+whose path, often `/messages`, means something else in another format, and the response to `initialize` says what it is.
+
 A row has the method as its type, or `result` or `error`, and the id of the message as its item. Must not know: other
-wire formats. The transport of 2024 (a GET of `/sse`, and POSTs that are answered there) is not known here.
+wire formats.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any
 
 from recorder.model.events import Header, header
 from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields
+from recorder.wire.dialects.json_values import Object, text
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.mcp.decoder import RESULT, McpDecoder
 from recorder.wire.dialects.mcp.ids import renumbering
@@ -52,6 +56,11 @@ def is_asked(headers: Sequence[Header], body: bytes) -> bool:
     return b'"jsonrpc"' in body and all(each in accepted for each in _ACCEPTED)
 
 
+def speaks(payload: Object) -> bool:
+    """Return whether a payload is the response to `initialize`: with it a stream of the transport of 2024 begins."""
+    return "jsonrpc" in payload and text(payload, "result", "protocolVersion") is not None
+
+
 def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     """Return an error of JSON-RPC. It has no id: clients over HTTP take that of their request."""
     data = {"status": status, "code": code} if code else {"status": status}
@@ -64,11 +73,15 @@ DIALECT = Dialect(
     name="mcp",
     routes=re.compile(r"^\S+ /(?:.*/)?mcp/?$"),
     is_asked=is_asked,
+    told_targets=re.compile(r"^POST /(?:.*/)?messages?/?\?(?:.*&)?session_?[iI]d="),
+    speaks=speaks,
     keys=KeyExtractor(_Message, _name),
     decoder=McpDecoder,
     terminal={RESULT: "completed", ERROR: "failed"},
     needs_terminal=True,
     endless=re.compile(r"^GET "),
+    profiles=("mcp",),
+    own_rules=frozenset({"ST002"}),  # an event without data is one to resume from, a line that is not JSON a log's
     error_body=error_body,
     renumbering=renumbering,
     fields=ResponseFields(
@@ -80,8 +93,8 @@ id | params.progressToken | of one request
     ),
     request_noise=(
         RequestNoise("fields", "mcp-id", "id", "made anew for each request", _OF_A_MESSAGE),
-        RequestNoise("fields", "mcp-progress", "params._meta.progressToken", "names a request", _OF_A_MESSAGE),
-        RequestNoise("fields", "mcp-trace", "params._meta.traceparent", "made anew for each request", _OF_A_MESSAGE),
+        RequestNoise("fields", "mcp-meta", "params._meta", "what a client says beside a request", _OF_A_MESSAGE),
+        RequestNoise("fields", "mcp-client", "params.clientInfo", "the version of a client", _OF_A_MESSAGE),
         RequestNoise("fields", "mcp-cancelled", "params.requestId", "names a request", _OF_A_MESSAGE),
     ),
     places=RequestPlaces(of_model=("_meta.progressToken", "params.progressToken")),  # which are ids, and no secrets

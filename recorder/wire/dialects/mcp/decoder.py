@@ -40,6 +40,9 @@ PROGRESS = "notifications/progress"
 WAITING = 10_000
 """Requests without a response that are remembered: no client has a hundredth of it open."""
 
+_TAKEN = (b"", b"Accepted")
+"""The bodies of a 202, in the SDKs for Python and TypeScript."""
+
 Side = Literal["client", "server"]
 
 
@@ -65,6 +68,14 @@ class McpDecoder(JsonDecoder):
 
     def sent(self, type: str | None, data: bytes) -> Facts:
         return self._read(data, lambda message: self._of_side(message, "client"))
+
+    def general(self, type: str | None, data: bytes) -> Facts:
+        """Decode an event. One without data has an id to resume from, and says nothing."""
+        return super().general(type, data) if data.strip() else ()
+
+    def document(self, data: bytes) -> Facts:
+        """Decode a body. That a message was taken, which is answered elsewhere, servers say in a word or not at all."""
+        return () if data.strip() in _TAKEN else super().document(data)
 
     def payload(self, type: str | None, payload: Any) -> Facts:
         """Decode a message of the server."""

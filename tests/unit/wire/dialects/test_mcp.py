@@ -70,6 +70,18 @@ def test_the_route_of_another_format_is_stronger() -> None:
     assert by_request("POST", "/v1/messages", [BOTH], call(1)).name == "anthropic"
 
 
+@table(
+    ("target", "name"),
+    [
+        ("/messages/?session_id=1f", "mcp"),
+        ("/shop/messages?sessionId=1f", "mcp"),
+        ("/v1/messages?beta=true", "anthropic"),
+    ],
+)
+def test_the_target_of_the_transport_of_2024_is_of_mcp_by_its_query(target: str, name: str) -> None:
+    assert by_request("POST", target, [], call(1)).name == name
+
+
 # -- items
 
 
@@ -108,6 +120,14 @@ def test_results_and_errors_of_a_call(reply: dict[str, Any], failed: bool, outpu
     assert output is None or item.output == output
 
 
+@table(
+    ("body", "content_type"),
+    [(b"Accepted", "text/plain"), (b"", "application/json"), (b"id: 1\ndata: \n\n" + result(1), "text/event-stream")],
+)
+def test_what_only_says_that_an_answer_comes_is_no_anomaly(body: bytes, content_type: str) -> None:
+    assert not rows(body, call(1), content_type)["anomalies"]
+
+
 def test_an_error_of_json_rpc_is_one_of_the_exchange_and_a_failed_tool_is_not() -> None:
     [refused] = rows(message(id=1, error={"code": -32601, "message": "Method not found"}), call(1))["exchanges"]
     assert (refused.status, refused.error_code, refused.error) == ("failed", "-32601", "Method not found")
@@ -144,7 +164,7 @@ def recording(exchange: Any, body: bytes, outcome: Any = "eof", request: bytes =
     return recording_of(exchange, events)
 
 
-# -- ids of who asks again
+# -- who asks again
 
 
 def replayed(body: bytes, request: bytes, asked: bytes) -> bytes:
@@ -162,6 +182,20 @@ def test_an_answer_has_the_ids_of_the_client_that_asks_and_every_other_byte_as_i
     given = replayed(progress(7) + ping + odd, call(7, a=1), call("new", a=1))
     tight = (progress("new") + ping).replace(b'": ', b'":').replace(b", ", b",")
     assert given == tight + b'data: {"id":"new","result":{"n": 1.0,"id":7,"x":"\\u00e9"},"jsonrpc":"2.0"}\n\n'
+
+
+def beginning(version: str) -> bytes:
+    client = {"name": "agent", "version": version}
+    meta = {"io.modelcontextprotocol/clientInfo": client}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client, "_meta": meta}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
+
+
+def test_a_newer_version_of_the_client_gets_the_recorded_answer() -> None:
+    exchange = msgspec.structs.replace(EXCHANGE, api="mcp", target="/mcp")
+    recorded = recording(exchange, message(id=1, result={}), request=beginning("1.0"))
+    asked = msgspec.structs.replace(request_of(recorded), body=beginning("2.0"))
+    assert isinstance(Matcher([recorded]).match(asked), Match)
 
 
 def test_a_long_result_in_parts_has_the_id_of_the_client_too() -> None:
