@@ -18,7 +18,7 @@ from recorder.wire.dialects import Dialect, by_name
 from recorder.wire.dialects.json_values import too_deep
 from recorder.wire.dialects.keys import refuse
 from recorder.wire.framing import Framing
-from recorder.wire.framing.sse import BOM, parse
+from recorder.wire.framing.sse import BOM, Fields, parse
 from recorder.wire.recording import BodyBlock, blocks, framing_in_head
 
 
@@ -29,7 +29,7 @@ class StreamBlock(NamedTuple):
     t_ns: int
     kind: str  # frame, comment, tail; in a framing other than that of server-sent events message
     raw: bytes  # with its terminator; of a message that can be read its data
-    name: str | None  # its `event:` line
+    name: str | None  # its `event:` line; of a message the type of the log, where its framing has one
     data: bytes | None  # its `data:` lines, joined; None if there is none
     payload: Any  # its data as JSON; None if it is none
 
@@ -179,10 +179,11 @@ def _half(block: StreamBlock) -> StreamBlock:
 def _stream_block(block: BodyBlock, framing: Framing, dialect: Dialect, *, is_first: bool) -> StreamBlock:
     raw, event = block.raw or b"", block.event
     if block.kind == "message":
-        data = None if block.raw is None else framing.fields(raw).data
-        data = None if data is None else dialect.unwrapped(data)
+        message = Fields() if block.raw is None else framing.fields(raw)
+        data = None if message.data is None else dialect.unwrapped(message.data)
         payload = None if data is None else _payload(data)
-        return StreamBlock(event.pos, event.t_ns, block.kind, raw if data is None else data, None, data, payload)
+        name = None if message.event is None else event.type
+        return StreamBlock(event.pos, event.t_ns, block.kind, raw if data is None else data, name, data, payload)
     fields = parse(raw.removeprefix(BOM) if is_first else raw)
     name = fields.event.decode("utf-8", "replace") if fields.event else None
     payload = None if fields.data is None else _payload(fields.data)

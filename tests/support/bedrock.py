@@ -146,6 +146,21 @@ def aws_client(url: str) -> Iterator[Any]:
         client.close()
 
 
+def converse_events(body: bytes) -> list[Any]:
+    """What botocore yields of a stream of Converse."""
+    load, model, parsers, streams = map(
+        importlib.import_module, ("botocore.loaders", "botocore.model", "botocore.parsers", "botocore.eventstream")
+    )
+    service = model.ServiceModel(load.Loader().load_service_model("bedrock-runtime", "service-2"))
+
+    class Raw:
+        def stream(self) -> Iterator[bytes]:
+            yield body
+
+    shape, parser = service.shape_for("ConverseStreamOutput"), parsers.EventStreamJSONParser()
+    return list(streams.EventStream(Raw(), shape, parser, "ConverseStream"))
+
+
 def anthropic_bedrock(url: str) -> anthropic.AnthropicBedrock:
     return anthropic.AnthropicBedrock(aws_region=REGION, api_key="none", base_url=url, max_retries=0)
 

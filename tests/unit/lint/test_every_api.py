@@ -29,6 +29,7 @@ from tests.support.tables import table
 from tests.unit.lint import (
     test_anthropic,
     test_anthropic_sessions,
+    test_bedrock_converse,
     test_gemini,
     test_gemini_interactions,
     test_lint,
@@ -48,6 +49,7 @@ MUTATIONS: list[Mutation] = [
     *test_gemini_interactions.MUTATIONS,
     *test_ollama.MUTATIONS,
     *test_mcp.MUTATIONS,
+    *test_bedrock_converse.MUTATIONS,
 ]
 
 
@@ -65,6 +67,7 @@ CLEAN: list[tuple[str, Reply]] = [
     *test_gemini_interactions.GOODS.items(),
     *test_ollama.GOODS.items(),
     *test_mcp.GOODS.items(),
+    *test_bedrock_converse.GOODS.items(),
     ("an error in place of a stream", test_gemini.GOOD._replace(status=503, body=test_gemini.BARE)),
     ("an error in place of a stream", error_of_anthropic()),
 ]
@@ -77,6 +80,7 @@ GOOD: dict[str, Reply] = {
     "gemini-interactions": test_gemini_interactions.GOOD,
     "ollama": test_ollama.GOOD,
     "mcp": test_mcp.CALL,
+    "bedrock-converse": test_bedrock_converse.GOOD,
 }
 
 

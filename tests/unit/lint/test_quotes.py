@@ -135,6 +135,12 @@ OF_OTHERS = {
     ("MC004", "MCPError"): "of `mcp`: `test_mcp_faults`, as those below",
     ("MC006", "ValidationError"): "of `mcp`",
     ("MC007", "RuntimeError"): "of `mcp`",
+    ("BR001", "AttributeError"): "of botocore: `test_bedrock_converse`, as those below",
+    ("BR002", "ResponseParserError"): "of botocore",
+    ("BR003", "KeyError"): "of a program with botocore",
+    ("BR003", "TypeError"): "of a program with botocore",
+    ("BR004", "EventStreamError"): "of botocore",
+    ("BR008", "JSONDecodeError"): "of a program with botocore",
     ("AN010", "TypeError"): "of the SDK for TypeScript",
 }
 """Errors that no reading of a stream by an SDK for Python raises."""

@@ -22,9 +22,12 @@ def _name(event: _Event) -> Named:
     return None, None, None, event.contentBlockIndex
 
 
+_NOT_IN_STREAMS = {403: "accessDeniedException", 404: "resourceNotFoundException", 408: "modelTimeoutException"}
+
+
 def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
     """Return an error in the shape of AWS. Its type is a header there, and clients read it from the body, too."""
-    name = exception_of(status)
+    name = _NOT_IN_STREAMS.get(status) or exception_of(status)
     return {"__type": name[:1].upper() + name[1:], "message": message}
 
 
@@ -35,9 +38,10 @@ DIALECT = Dialect(
     decoder=ConverseDecoder,
     terminal={"metadata": "completed", **dict.fromkeys(EXCEPTIONS, "failed")},
     needs_terminal=True,
+    framing="aws_event_stream",
     whole_reasons=frozenset({"end_turn", "tool_use", "stop_sequence"}),
     error_body=error_body,
-    error_statuses=tuple(EXCEPTIONS.values()),
+    error_statuses=tuple(sorted([*_NOT_IN_STREAMS, *EXCEPTIONS.values()])),
     error_type=exception_of,
     conversation=ConverseConversation,
     fields=ResponseFields(
@@ -52,5 +56,6 @@ padding | p | hides how long a delta is
         ),
     ),
     places=RequestPlaces(of_model=paths("messages system")),
+    profiles=("bedrock-converse",),
     target=lambda is_document, payloads: f"/model/unknown/converse{'' if is_document else '-stream'}",
 )

@@ -28,15 +28,12 @@ from recorder.wire.dialects.usage_report import counts_at
 
 EXCEPTIONS: Mapping[str, int] = {
     "validationException": 400,
-    "accessDeniedException": 403,
-    "resourceNotFoundException": 404,
-    "modelTimeoutException": 408,
     "modelStreamErrorException": 424,
     "throttlingException": 429,
     "internalServerException": 500,
     "serviceUnavailableException": 503,
 }
-"""Errors in a stream, and the status of such a one outside of it, where its name begins with a capital letter."""
+"""Errors in a stream, and the status of such a one in its place, where its name begins with a capital letter."""
 
 
 def exception_of(status: int) -> str:

@@ -18,7 +18,7 @@ from recorder.model.events import Header
 from recorder.wire.dialects.anthropic import DIALECT as MESSAGES
 from recorder.wire.dialects.bedrock_converse import DIALECT as CONVERSE
 from recorder.wire.dialects.bedrock_invoke.conversation import InvokeConversation
-from recorder.wire.dialects.bedrock_invoke.decoder import Chunk, InvokeDecoder, unwrapped
+from recorder.wire.dialects.bedrock_invoke.decoder import STREAM_EXCEPTIONS, Chunk, InvokeDecoder, unwrapped
 from recorder.wire.dialects.dialect import noise_fields
 from recorder.wire.dialects.json_values import request_object, text
 from recorder.wire.dialects.keys import KeyExtractor, Named
@@ -46,7 +46,7 @@ DIALECT = msgspec.structs.replace(
     routes=re.compile(rf"^POST /(?:.*/)?model/[^/]*(?:anthropic|claude)[^/]*{_PATH}"),
     keys=KeyExtractor(Chunk, _name),
     decoder=InvokeDecoder,
-    terminal={**CONVERSE.terminal, **MESSAGES.terminal},
+    terminal={**MESSAGES.terminal, **dict.fromkeys(STREAM_EXCEPTIONS, "failed")},
     is_asked=_is_asked,
     framing="aws_event_stream",
     unwrapped=unwrapped,

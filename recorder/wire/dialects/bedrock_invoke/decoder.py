@@ -13,6 +13,8 @@ from recorder.wire.dialects.bedrock_converse.decoder import EXCEPTIONS
 from recorder.wire.dialects.decoder import Facts, FastPath, failed
 from recorder.wire.dialects.keys import Payload
 
+STREAM_EXCEPTIONS = frozenset({*EXCEPTIONS, "modelTimeoutException"})
+
 
 class Chunk(Payload):
     """A payload with an event in it. Beside it is `p`, which hides how long the event is."""
@@ -43,7 +45,7 @@ class InvokeDecoder(MessagesDecoder):
         return super().general(type, unwrapped(data))
 
     def payload(self, type: str | None, payload: Any) -> Facts:
-        if type in EXCEPTIONS:
+        if type in STREAM_EXCEPTIONS:
             return (msgspec.structs.replace(failed(payload), type=type),)
         return super().payload(type, payload)
 

@@ -10,6 +10,7 @@ from recorder.lint.faults import is_json, is_whole_number, misfit, shown
 from recorder.lint.rule import Faults, Hit
 from recorder.lint.sse import is_done_mark
 from recorder.lint.stream import StreamBlock, StreamView
+from recorder.wire.dialects import by_name
 from recorder.wire.dialects.anthropic.lint.shapes import SHAPES
 from recorder.wire.dialects.json_values import Object, array, decoded_or_none, member, names, object_, objects, text
 
@@ -123,6 +124,7 @@ class MessageCheck:
 
     def __init__(self, stream: StreamView) -> None:
         self._stream = stream
+        self._terminal = by_name(stream.exchange.api).terminal
         self._has_begun = self._has_start = self._failed = self._stopped = self._is_calling = False
         self._blocks: list[ContentBlock] = []
         self._open: dict[int, ContentBlock] = {}  # in the order in which they began
@@ -140,7 +142,7 @@ class MessageCheck:
             yield "AN028", Hit(frame.pos, f"event: {frame.name[:60]}")
 
     def _event(self, frame: StreamBlock) -> Faults:
-        is_error = frame.type == "error" or frame.name == "error"
+        is_error = "failed" in (self._terminal.get(frame.type or ""), self._terminal.get(frame.name or ""))
         if is_done_mark(frame):
             yield "AN027", Hit(frame.pos)
         elif not is_json(frame) and not is_error:
@@ -148,7 +150,7 @@ class MessageCheck:
         elif frame.type is None and not is_error:
             yield "AN003", Hit(frame.pos, shown(frame.payload))
         else:
-            yield from self._named(frame, frame.type or "error")
+            yield from self._named(frame, frame.type or frame.name or "error")
 
     def end(self) -> Faults:
         """Yield what is missing. A stream that broke off lacks its end only."""
@@ -187,9 +189,9 @@ class MessageCheck:
             yield "AN026", Hit(frame.pos, shown(type))
         elif self._stopped:
             yield "AN008", Hit(frame.pos, shown(type))
-        elif type == "error":
+        elif self._terminal.get(type) == "failed":
             self._failed = True
-            yield from _error(frame)
+            yield from _error(frame) if type == "error" else ()
         else:
             if not self._has_begun and type != "message_start":
                 yield "AN004", Hit(frame.pos, shown(type))
