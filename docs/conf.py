@@ -42,14 +42,14 @@ html_show_copyright = False
 
 
 def _finish(app: Sphinx, failed: Exception | None) -> None:
-    """Add what only HTML in a page names, pictures in two themes, and the page that leads to the first one."""
+    """Add what only HTML in a page names, pictures and a session, and the page that leads to the first one."""
     if failed is not None or app.builder.format != "html":
         return
     (app.outdir / "index.html").write_text(FIRST)
-    for picture in (path for kind in ("svg", "webp") for path in (ROOT / "docs").rglob(f"*.{kind}")):
-        target = app.outdir / picture.relative_to(ROOT)
+    for file in (path for kind in ("svg", "webp", "html") for path in (ROOT / "docs").rglob(f"*.{kind}")):
+        target = app.outdir / file.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(picture, target)
+        shutil.copyfile(file, target)
 
 
 def setup(app: Sphinx) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from sqlalchemy import URL
@@ -15,6 +12,7 @@ from recorder.projections.views.cookbook import COOKBOOK, Question
 from recorder.store.engine import engine_name
 from recorder.store.location import database_url
 from recorder.store.queries.query_process import open_query
+from tools import demo
 
 ENGINES = {"sqlite": "In a file", "postgresql": "On PostgreSQL", "duckdb": "In DuckDB"}
 
@@ -44,11 +42,7 @@ def results(ask: Callable[[str], tuple[Sequence[str], Sequence[Sequence[Any]]]],
 
 def page() -> str:
     """Return the page, with what the session of a new demo answers."""
-    with TemporaryDirectory() as folder:
-        database = Path(folder) / "demo.db"
-        demo = [sys.executable, "-m", "recorder", "demo", "--db", str(database)]
-        subprocess.run(demo, check=True, capture_output=True)
-        return written(asked(database))
+    return written(asked(demo.database()))
 
 
 def asked(database: Path | URL) -> Results:

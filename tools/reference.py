@@ -1,7 +1,7 @@
 """Writes the pages that are made of the program: `python -m tools.reference`, which is a part of `make docs`.
 
 They are in `docs/reference`, which git ignores: the command line, keys of JSON, rules, cases, views. Pages that people
-write link to them, and they link back.
+write link to them, and they link back. `demo.html` is a session of the demo, which a page has in a frame.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools import cli_docs, cookbook, json_docs, lint_docs, probe_docs, probe_faults_docs, sql_docs
+from tools import cli_docs, cookbook, demo, json_docs, lint_docs, probe_docs, probe_faults_docs, sql_docs
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -36,6 +36,7 @@ def write(folder: Path = FOLDER) -> None:
         path = folder / f"{name}.md"
         path.write_text(page())
         sys.stdout.write(f"{path.name}\n")
+    (folder / "demo.html").write_text(demo.session_file())
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import msgspec
 
 from recorder import __version__
 from recorder.errors import RecorderError, StoreError
-from recorder.model.events import BODY_KINDS, Event, Exchange, MemoryBudget, Session
+from recorder.model.events import BODY_KINDS, Event, Exchange, Header, MemoryBudget, Session
 from recorder.model.text import counted
 from recorder.recordings.preview import Previews
 from recorder.recordings.selection import Numbered
@@ -37,6 +37,7 @@ from recorder.ui.raw import BodyRead, body_reads, chain_roots, holds, reads_of
 from recorder.ui.redaction import RedactedTrack, redacted_rows, redacted_value
 from recorder.ui.track import TrackCache, segment_among
 from recorder.wire.redaction.bodies import Redactor
+from recorder.wire.redaction.headers import REDACTED
 
 Template = str | list[str | int] | dict[str, str]
 """The bytes of an event: a text, or the pieces of one, of which numbers are those of shared texts; or base64."""
@@ -125,6 +126,7 @@ class FileData:
     def __init__(self, log: LogReader, session: Session, chosen: Sequence[Numbered], redactor: Redactor) -> None:
         self._log, self._session, self._chosen, self._redactor = log, session, chosen, redactor
         self._counts: Counter[str] = Counter()
+        self._recorded: Counter[str] = Counter()  # what was taken out when it was recorded
         self._changed_events = 0
         self._templates = Templates()
         self._notes: list[str] = []
@@ -182,6 +184,7 @@ class FileData:
                 break
             self._budget.add(len(event.raw))
             events.append(event)
+        self._recorded.update(_taken_before(events))
         steps = await self._steps(everything, numbered)
         track = RedactedTrack([step for step in steps if step[0] <= last], self._redactor)
         self._counts.update(track.counts)
@@ -240,17 +243,41 @@ class FileData:
         return f"Recorded session, exported by recorder {__version__}: {taken}."
 
     def _all_notes(self) -> list[str]:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._counts.items()))
         changed = self._changed_events
         lacking = [f"The bytes of {counted(changed, 'event')} lack secrets. {_CHANGED}"] if changed else []
         return [
-            "Headers, URLs and request bodies are as they were recorded, redacted at that time.",
-            f"Taken out of texts by the export: {kinds or 'nothing'}. What is not shaped like a secret is still there.",
+            f"Taken out when it was recorded: {_listed(self._recorded)}.",
+            f"Taken out of texts by the export: {_listed(self._counts)}.",
+            "What is not shaped like a secret is still there.",
             *lacking,
             "Not in this file: other sessions, bodies to download, requests as the model saw them, and all that came "
             "after the export. recorder ui shows them.",
             *self._notes,
         ]
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """The fields of a head, of a request or a response, that are read here."""
+
+    headers: list[Header] = []
+    redactions: dict[str, int] = {}
+
+
+def _taken_before(events: Iterable[Event]) -> Iterator[str]:
+    """Yield what was taken out when an exchange was recorded: `header NAME`, and kinds of secrets in its request."""
+    for event in events:
+        if event.kind != "response" and (event.kind != "request" or event.pos):
+            continue
+        try:
+            head = msgspec.json.decode(event.raw, type=_Head)
+        except msgspec.DecodeError:
+            continue
+        yield from (f"header {name.lower()}" for name, value in head.headers if value.startswith(REDACTED))
+        yield from Counter(head.redactions).elements()
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "nothing"
 
 
 def _number(value: int | None) -> int:

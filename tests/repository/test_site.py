@@ -16,7 +16,8 @@ from tests.support.corpus import ROOT
 
 # Of MyST, as no other reader of Markdown knows it: directives, roles, targets, blocks of its own.
 ONLY_MYST = re.compile(r"^[`~:]{3,}\{|(?:^|\s)\{[a-z:-]+\}`|^\([\w-]+\)=$|^:::", re.MULTILINE)
-LINK = re.compile(r'<(?:a|img|link|script|source)\b[^>]*?\b(?:href|src|srcset)="([^"]+)"', re.DOTALL)
+LINK = re.compile(r'<(?:a|iframe|img|link|script|source)\b[^>]*?\b(?:href|src|srcset)="([^"]+)"', re.DOTALL)
+PLAYED = "demo.html"  # a recorded session: its fragments are places in it
 LOADED = re.compile(r'<(?:img|link|script|source)\b[^>]*?\b(?:href|src|srcset)="(https?:|//)', re.DOTALL)
 
 
@@ -42,13 +43,24 @@ def anchors(page: Path) -> set[str]:
 def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
     lost = []
     for page in site.rglob("*.html"):
+        if page.name == PLAYED:
+            continue
         for link in LINK.findall(page.read_text()):
             to = urlsplit(link)
             target = page.parent / unquote(to.path) if to.path else page
-            missing = not target.exists() or (to.fragment and target.suffix == ".html" and page.name != "search.html")
+            has_anchors = target.suffix == ".html" and target.name != PLAYED and page.name != "search.html"
+            missing = not target.exists() or (to.fragment and has_anchors)
             if not to.scheme and missing and to.fragment not in (anchors(target) if target.exists() else ()):
                 lost.append((page.relative_to(site).as_posix(), link))
     assert not lost
+
+
+def test_a_page_has_a_session_that_plays(site: Path) -> None:
+    [frame] = re.findall(r'<iframe src="([^"]+)"', (site / "docs" / "viewer.html").read_text())
+    file = (site / "docs" / frame.partition("#")[0]).read_text()
+    assert "play=1" in frame
+    assert 'id="data"' in file
+    assert "gpt-demo" in file
 
 
 def test_the_site_loads_nothing_from_the_network(site: Path) -> None:

@@ -23,12 +23,20 @@ const KEYS = [
 const ANNOUNCED_MS = 4000;
 const NO_KEYS = "recorder.no-single-keys";
 
+const IN_FILE = /^#?(?=[xe]=)/;
+
 /**
- * Read a route from the hash of the address.
+ * Read a route from the hash of the address. In a file of one session, `#x=3&e=82` is a place in it.
  * @param {string} hash
+ * @param {string} [only] the session of the file
  * @returns {Route}
  */
-export function parseRoute(hash) {
+export function parseRoute(hash, only) {
+  if (only !== undefined && IN_FILE.test(hash)) {
+    const query = new URLSearchParams(hash.replace(/^#/, ""));
+    const pos = query.get("e");
+    return { page: "player", session: only, exchange: query.get("x"), pos: pos === null ? null : Number(pos), query };
+  }
   const [path, query = ""] = hash.replace(/^#/, "").split(/\?(.*)/s);
   const parts = path.split("/").filter(Boolean).map(decode);
   /** @type {Route} */
@@ -49,6 +57,18 @@ export function parseRoute(hash) {
     route.exchange = parts[2] ?? null;
   }
   return route;
+}
+
+/**
+ * Return the hash of a place as a file of one session has it: the file is its name.
+ * @param {string} hash
+ * @param {string} only the session of the file
+ */
+function placeInFile(hash, only) {
+  const { page, session, exchange, pos } = parseRoute(hash);
+  if (page !== "player" || session !== only) return hash;
+  const parts = [exchange && `x=${encodeURIComponent(exchange)}`, exchange && pos !== null && `e=${pos}`];
+  return `#${parts.filter(Boolean).join("&")}`;
 }
 
 /**
@@ -80,7 +100,7 @@ export async function start(source) {
     api,
     left: new AbortController().signal,
     go: (hash) => void (location.hash = hash),
-    replace: (hash) => history.replaceState(null, "", hash),
+    replace: (hash) => history.replaceState(null, "", source.only ? placeInFile(hash, source.only) : hash),
     setTitle: (title) => void (document.title = `${title} · recorder`),
     announce: (message) => {
       fill(status, message);
@@ -90,7 +110,7 @@ export async function start(source) {
   };
   let leaving = new AbortController();
   const draw = async () => {
-    const route = parseRoute(location.hash);
+    const route = parseRoute(location.hash, source.only);
     if (route.page === shown && page.update?.(route)) return;
     leaving.abort();
     leaving = new AbortController();

@@ -28,7 +28,7 @@ async function open() {
   const notes = data.notes.map((note) => el("li", {}, note));
   const note = el("details", { class: "note" }, el("summary", {}, data.summary), el("ul", {}, ...notes));
   document.querySelector("main")?.before(note);
-  const { page, session: named } = parseRoute(location.hash);
+  const { page, session: named } = parseRoute(location.hash, session.session_id);
   if (page !== "player" || (named !== session.session_id && named !== session.name)) {
     history.replaceState(null, "", home);
   }

@@ -12,6 +12,7 @@ export class FileSource {
   /** @param {FileData} data */
   constructor(data) {
     this.data = data;
+    this.only = data.session.session.session_id;
     /** @type {Map<number, ExchangeDocument[]>} states before the segments of an exchange, as far as computed */
     this.states = new Map();
   }

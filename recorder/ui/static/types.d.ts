@@ -295,6 +295,8 @@ interface Measure {
 /** Where the player has its data from: the viewer's server, or the one file. SESSION is any reference. */
 interface Source {
   readonly isFile: boolean;
+  /** The session of the file; a server has many. */
+  readonly only?: string;
   about(): Promise<{ [key: string]: Json }>;
   session(session: string): Promise<SessionHeader>;
   timeline(session: string, exchange?: number, after?: number): Promise<Timeline>;

@@ -142,6 +142,33 @@ async def test_it_has_the_player_alone_and_says_what_is_in_it(file: Given, chrom
         await tab.page.locator(PLAYER).wait_for()
 
 
+async def test_a_link_to_a_place_opens_there_and_the_address_follows_the_playhead(
+    gallery: Path, tmp_path: Path, chromium: Browser
+) -> None:
+    path = tmp_path / "run.html"
+    path.write_text(exported(gallery, "agent"))
+    async with opened(chromium, path.as_uri(), offline=True) as tab:
+        await tab.open("#x=2&e=5")
+        await tab.page.wait_for_selector(f"{PLAYER}[data-exchange='2'][data-pos='5'][data-ready=true]")
+        await tab.page.keyboard.press("ArrowRight")
+        await tab.page.wait_for_url("**/run.html#x=2&e=6")
+        await tab.page.evaluate("() => { location.hash = '#x=3&e=1' }")
+        await tab.page.wait_for_selector(f"{PLAYER}[data-exchange='3'][data-pos='1'][data-ready=true]")
+
+
+async def test_a_link_may_play_but_for_those_who_want_no_motion(
+    gallery: Path, tmp_path: Path, chromium: Browser
+) -> None:
+    path = tmp_path / "run.html"
+    path.write_text(exported(gallery, "agent"))
+    async with opened(chromium, path.as_uri(), offline=True) as tab:
+        await tab.open("#x=1&e=0&play=1")
+        await tab.page.wait_for_selector(f"{PLAYER}[data-exchange='1'][data-pos='0'][data-ready=true]")
+        await tab.page.emulate_media(reduced_motion="no-preference")
+        await tab.page.evaluate("() => { location.hash = '#x=1&e=0&play=1' }")
+        await tab.page.wait_for_selector(f"{PLAYER}[data-exchange='3'][data-ready=true]")
+
+
 async def test_it_is_for_everybody(file: Given, chromium: Browser) -> None:
     """`test_style` computes the contrast of all colours, of both themes."""
     async with off_line(chromium, file.path) as tab:

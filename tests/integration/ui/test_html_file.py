@@ -181,6 +181,9 @@ def test_nothing_in_the_page_is_elsewhere(demo_recording: Path) -> None:
 # -- secrets
 
 
+HEADERS = [("Authorization", "REDACTED (56 bytes)"), ("X-App", "x")]
+
+
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
     """A log with secrets in a response: in one delta, over many deltas, and in what nothing makes sense of."""
@@ -188,7 +191,7 @@ def planted(tmp_path: Path) -> Path:
     pieces = [KEY[at : at + 7] for at in range(0, len(KEY), 7)]
     frames = response(*message("The key is ", *pieces, ". Keep it.", f" Or {SECRETS['aws']}?"))
     odd = sse("response.unknown", note=f"{SECRETS['anthropic']} and {SECRETS['google']}")
-    log.session("planted").exchange([*frames[:-1], odd, frames[-1]], asking("Tell me"))
+    log.session("planted").exchange([*frames[:-1], odd, frames[-1]], asking("Tell me"), headers=HEADERS)
     return log.path
 
 
@@ -220,6 +223,7 @@ def test_the_texts_say_what_stood_there(planted: Path) -> None:
     notes = " ".join([data["summary"], *data["notes"]])
     assert "2 secrets taken out" in notes
     assert "1 aws-key, 1 openai-key" in notes
+    assert "when it was recorded: 1 header authorization." in notes
 
 
 def test_a_secret_in_bytes_that_nothing_makes_sense_of_is_said_too(tmp_path: Path) -> None:

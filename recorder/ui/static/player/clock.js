@@ -107,6 +107,11 @@ export class Clock {
     this.moved();
   }
 
+  /** Play because a link says so, unless the system asks for less motion. */
+  playUnasked() {
+    if (!matchMedia("(prefers-reduced-motion: reduce)").matches) this.play();
+  }
+
   pause() {
     if (!this.isPlaying) return;
     this.isPlaying = false;

@@ -140,6 +140,7 @@ export class Player {
     if (route.exchange !== null && slot < 0) {
       this.app.announce(`There is no exchange ${route.exchange} in this session.`);
     }
+    if (route.query.has("play")) this.clock.playUnasked();
   }
 
   /** @param {Route} route */
