@@ -41,7 +41,7 @@ class Previews:
         facts = self._decoders[event.exchange_id].event(event.type, payload)
         if added := "".join(fact.text for fact in facts if isinstance(fact, TextAdded)):
             return msgspec.json.encode(added.encode("utf-8", "replace").decode()).decode()[: self._limit]
-        return _TYPE.sub("{", self._begun(payload), count=1)
+        return _TYPE.sub("{", self._begun(by_name(api).unwrapped(payload)), count=1)
 
     def _step(self, event: Event) -> str:
         if event.kind == "request" and event.type == "body":

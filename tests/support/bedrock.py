@@ -25,9 +25,9 @@ QUESTION: Any = {"max_tokens": 99, "messages": [{"role": "user", "content": "Rol
 Json = dict[str, Any]
 
 
-def chunk(event: Json) -> bytes:
+def chunk(event: Json, padding: str = "abcdefgh") -> bytes:
     """Encode an event of Anthropic's, with the member that hides its length."""
-    return aws_event("chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": "abcdefgh"})
+    return aws_event("chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode(), "p": padding})
 
 
 def block(index: int, begun: Json, *deltas: Json) -> list[Json]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recorder.projections.fold import Rows
+from recorder.recordings.preview import Previews
 from recorder.wire.dialects import by_request
 from recorder.wire.dialects.bedrock_invoke import DIALECT
 from tests.support.aws_messages import aws_event, aws_message
@@ -27,6 +29,7 @@ from tests.support.bedrock import (
 )
 from tests.support.bedrock import QUESTION as ASKED
 from tests.support.facts import captured, folded
+from tests.support.recordings import Reply, differing, recorded, replaced
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "roll", "input": {"sides": 6}}
 CONTENT = [
@@ -104,3 +107,30 @@ PROFILE = "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Aapplication-inference-profile%2
 def test_only_what_is_asked_of_anthropics_models_is_of_this_format(model: str, body: Any, api: str) -> None:
     path = f"/model/{model}/invoke-with-response-stream"
     assert by_request("POST", path, [], json.dumps(body).encode()).name == api
+
+
+# -- what is in the chunks, for those who compare and show them
+
+
+REPLY = Reply(
+    events=tuple(EVENTS),
+    encoding=chunk,
+    target=f"/model/{MODEL}/invoke-with-response-stream",
+    asked=ASKED,
+    headers=(("content-type", KIND),),
+)
+
+
+def test_answers_that_differ_in_ids_times_and_padding_are_the_same() -> None:
+    other = replaced(replaced(REPLY, "toolu_1", "toolu_2"), "msg_bdrk_1", "msg_bdrk_2")
+    other = replaced(other, 'Latency": ', 'Latency": 1')._replace(encoding=partial(chunk, padding="x"))
+    assert differing(REPLY, other) == ()
+    assert differing(REPLY, replaced(REPLY, "sides", "faces")) == ("tools",)
+
+
+def test_the_preview_of_a_chunk_is_that_of_its_event() -> None:
+    exchange, events = recorded(REPLY)
+    previews = Previews()
+    shown = [previews.of(exchange.api, event) for event in events if event.kind == "frame"]
+    assert shown[1].startswith('{"type": "content_block_start", "index": 0')
+    assert '"Zür"' in shown
