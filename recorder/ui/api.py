@@ -45,6 +45,7 @@ from recorder.ui.marks import marks
 from recorder.ui.raw import details, exchange_body, listed, model_request, raw_exchange, sliced
 from recorder.ui.sql import Questions, checked_question, examples, home, views
 from recorder.ui.track import TrackCache, segment
+from recorder.ui.turns import Turn, turns
 
 Json = dict[str, Any]
 
@@ -159,6 +160,8 @@ async def session_outline(log: LogReader, ref: str) -> Json:
     if summary is None:  # it was purged between the two questions
         raise NotFoundError(f"Session {session.name} was purged.")
     found = {row.exchange_id: row for row in await outlines(log, session.session_id)}
+    agents = {id for id, row in found.items() if row.purpose == "subagent"}
+    lines = await turns(log, session.session_id, [each for _, each in numbered], agents)
     began_ns = min((each.started_ns for _, each in numbered), default=session.created_ns)
     exchanges = []
     for number, each in numbered:
@@ -172,6 +175,7 @@ async def session_outline(log: LogReader, ref: str) -> Json:
                 "offset_ns": each.started_ns - began_ns,
                 **{name: getattr(each, name) for name in _OF_EXCHANGE},
                 **{name: getattr(outline, name) for name in _OF_OUTLINE},
+                **msgspec.structs.asdict(lines.get(each.exchange_id, Turn())),
             }
         )
     return {"session": summary, "title": summary.title, "exchanges": exchanges}

@@ -56,6 +56,13 @@ interface ExchangeSummary {
   status: string | null;
   thread_id: string | null;
   purpose: string | null;
+  model: string | null;
+  user_text: string | null;
+  is_turn: boolean;
+  results: string[];
+  total_tokens: number | null;
+  cost_usd: string | null;
+  agent: string | null;
 }
 
 interface SessionHeader {

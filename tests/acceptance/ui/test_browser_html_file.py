@@ -131,7 +131,7 @@ async def test_hostile_texts_run_nothing(hostile: Path, tmp_path: Path, chromium
 
 async def test_it_has_the_player_alone_and_says_what_is_in_it(file: Given, chromium: Browser) -> None:
     async with off_line(chromium, file.path) as tab:
-        assert await tab.page.locator("nav").count() == 0
+        assert await tab.page.locator("body > header nav").count() == 0
         note = tab.page.locator("details.note")
         assert "no secret was found" in await note.locator("summary").inner_text()
         await note.locator("summary").click()

@@ -12,7 +12,7 @@ from playwright.async_api import Browser, expect
 
 from tests.support.browser import IN_A_BROWSER, NARROW, PLAYER, Tab, opened
 from tests.support.conversations import Conversations, asking, message, response
-from tests.support.viewer import Viewer, viewing
+from tests.support.viewer import Viewer, team, viewing
 
 pytestmark = IN_A_BROWSER
 
@@ -34,6 +34,7 @@ def lengthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     session = conversations.session("lengthy")
     session.exchange(response(*message(*[LINE * 1000] * (LINES // 1000))), asking("Write."))
     session.exchange(response(*message("Short."), id="resp_2"), asking("Again."), at_s=900.0)
+    team(conversations.session("team"))
     conversations.session("bytes").exchange([b"event: x\ndata: \xff\xfe\n\n"])
     with viewing(path) as viewer:
         yield viewer
@@ -163,6 +164,25 @@ async def test_a_narrow_window_shows_one_panel_at_a_time(tab: Tab) -> None:
     await tab.page.get_by_role("button", name="Events", exact=True).click()
     await expect(events.locator("[aria-selected=true]")).to_be_in_viewport()
     await expect(tab.page.get_by_role("region", name="Conversation at the playhead")).to_be_hidden()
+
+
+async def test_turns_are_listed_by_what_was_asked_and_those_of_a_sub_agent_below_its_name(lengthy_tab: Tab) -> None:
+    await lengthy_tab.open("#/s/team")
+    turns = lengthy_tab.page.get_by_role("navigation", name="Turns")
+    current = turns.locator("[aria-current=true] .turn-words")
+    await expect(current).to_have_text("Fix the tests that fail on a busy machine")
+    await expect(turns.locator(".is-background")).to_contain_text("title Generate a title")
+    await lengthy_tab.page.keyboard.press("j")
+    await expect(current).to_have_text("Say which tests fail on a busy machine")
+    await lengthy_tab.page.keyboard.press("j")
+    await expect(turns.locator(".turn-agent [aria-current=true]")).to_contain_text("↳ shell")
+    await turns.get_by_role("button", name="Galileo").click()
+    await expect(turns.locator(".turn")).to_have_count(3)
+    await turns.get_by_role("button", name="Background").click()
+    await expect(turns.locator(".turn")).to_have_count(2)
+    await lengthy_tab.page.keyboard.press("j")
+    await expect(current).to_have_text("↳ spawn_agent")
+    assert await lengthy_tab.violations() == []
 
 
 async def test_a_request_is_readable_under_its_exchange(lengthy_tab: Tab) -> None:

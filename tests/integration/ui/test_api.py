@@ -17,11 +17,13 @@ from recorder.projections.views.contract import VIEWS
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from recorder.ui import api, sql
+from tests.support.conversations import Conversations
 from tests.support.corpus import ROOT
 from tests.support.projects import stream
 from tests.support.rows import add, begin, make_events, make_exchange, make_id, make_session
 from tests.support.server import run
 from tests.support.sockets import RawClient
+from tests.support.viewer import team
 from tests.support.viewer_api import WORDS, Viewing, fill, request, viewing
 
 EXCHANGE = "/api/sessions/demo/exchanges/1"
@@ -97,6 +99,21 @@ async def test_a_session_has_a_summary_of_each_exchange(sqlite_database: URL) ->
         assert (last["events"], last["duration_ns"]) == (2, 1_000)
         known = {"exchange_id": make_id(1), "api": "openai-responses", "method": "POST", "target": "/v1/responses"}
         assert known.items() <= first.items()
+
+
+async def test_each_exchange_says_what_was_asked_and_which_sub_agent_asks(database: URL) -> None:
+    team(Conversations(database).session("team"))
+    async with viewing(database) as viewer:
+        exchanges = (await viewer.json("/api/sessions/team"))["exchanges"]
+    assert [(each["agent"], each["results"]) for each in exchanges] == [
+        (None, []),
+        (None, []),
+        ("Galileo", []),
+        ("Galileo", ["shell"]),
+        (None, ["spawn_agent"]),
+    ]
+    asked = {"user_text": "Fix the tests that fail on a busy machine", "is_turn": True, "model": "gpt-5"}
+    assert {**asked, "total_tokens": 1690, "cost_usd": None}.items() <= exchanges[1].items()
 
 
 # -- events

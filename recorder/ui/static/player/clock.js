@@ -65,31 +65,17 @@ export class Clock {
     this.seek(this.index + count);
   }
 
-  /** @param {1 | -1} direction */
+  /**
+   * Move to the next or previous beginning of an item; to the end or the beginning if there is none.
+   * @param {1 | -1} direction
+   */
   stepItem(direction) {
     const { timeline } = this;
     const starts = timeline.blocks
       .filter((block) => timeline.isItem(block) && block.first_pos !== null)
       .map((block) => timeline.indexOf(timeline.slotOf(block.exchange), block.first_pos ?? 0));
-    this.#stepTo(starts, direction);
-  }
-
-  /** @param {1 | -1} direction */
-  stepExchange(direction) {
-    this.#stepTo(
-      this.timeline.exchanges.map((_, slot) => this.timeline.indexOf(slot, 0)),
-      direction,
-    );
-  }
-
-  /**
-   * Move to the next or previous of some indices; to the end or the beginning if there is none.
-   * @param {number[]} indices
-   * @param {1 | -1} direction
-   */
-  #stepTo(indices, direction) {
     this.pause();
-    const sorted = indices.sort((a, b) => a - b);
+    const sorted = starts.sort((a, b) => a - b);
     const next =
       direction > 0 ? sorted.find((each) => each > this.index) : sorted.findLast((each) => each < this.index);
     this.seek(next ?? (direction > 0 ? this.last : 0));

@@ -41,6 +41,8 @@ export class Conversation {
     this.isJson = false;
     /** False while the user reads another place than the playhead's. */
     this.isFollowing = true;
+    /** @type {number | null} the exchange that is shown from its beginning, whatever its last event wrote */
+    this.top = null;
     this.wrote = new Marker("wrote");
     /** @type {Range | null} the last of what is marked */
     this.last = null;
@@ -156,6 +158,10 @@ export class Conversation {
       ? lastCharacter(this.last).getBoundingClientRect()
       : section.element.getBoundingClientRect();
     if (box.height === 0 || target.height === 0) return;
+    if (this.top === number) {
+      this.element.scrollTop += section.element.getBoundingClientRect().top - box.top;
+      return;
+    }
     if (this.last) {
       if (target.top < box.top + 30) this.element.scrollTop += target.top - box.top - box.height * 0.3;
       else if (target.bottom > box.bottom - 24) {

@@ -97,7 +97,11 @@ export class Follower {
           const fresh = await this.options.source.timeline(this.options.session, each, -1).catch(() => null);
           if (fresh && !this.isClosed) this.options.grown(fresh);
         }
-        if (!this.isClosed) this.options.settled();
+        // Model, tokens and cost are known once the exchange is projected.
+        const header = await this.options.source.session(this.options.session).catch(() => null);
+        if (this.isClosed) return;
+        if (header) this.options.changed(header);
+        this.options.settled();
       },
       Math.max(SETTLE_MS, this.settling ? MARKS_MS : 0),
     );

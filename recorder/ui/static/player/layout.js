@@ -6,6 +6,7 @@ import { clockTime, count, plural } from "../format.js";
 
 /** The panels below the lanes. A narrow window shows one of them. */
 const PANELS = [
+  { name: "turns", label: "Turns" },
   { name: "conversation", label: "Conversation" },
   { name: "events", label: "Events" },
   { name: "inspector", label: "Inspector" },
@@ -25,7 +26,8 @@ export class Layout {
     this.total = el("span", { class: "num quiet" });
     this.main = el(
       "div",
-      { class: "player-main", "data-panel": PANELS[0].name },
+      { class: "player-main" },
+      player.turns.element,
       el(
         "div",
         { class: "panel conversation-panel" },
@@ -42,7 +44,7 @@ export class Layout {
     );
     this.panels = new Choice("Panel", (name) => this.choose(name));
     this.panels.element.classList.add("panel-choice");
-    this.panels.offer(PANELS, PANELS[0].name);
+    this.panels.offer(PANELS, PANELS[1].name);
     this.element = el(
       "div",
       { class: "player", "data-ready": "false" },
@@ -53,7 +55,7 @@ export class Layout {
       this.panels.element,
       this.main,
     );
-    this.choose(PANELS[0].name);
+    this.choose(PANELS[1].name);
     this.show(header, player.timeline);
   }
 
@@ -82,8 +84,19 @@ export class Layout {
       plural(timeline.length, "event"),
       clockTime(timeline.end),
     ];
+    const hasTurns = exchanges.length > 1;
+    this.main.classList.toggle("has-turns", hasTurns);
+    this.player.turns.element.hidden = !hasTurns;
+    const [turns] = this.panels.element.children;
+    if (turns instanceof HTMLElement) turns.hidden = !hasTurns;
     this.summary.textContent = parts.filter(Boolean).join(" · ");
     this.total.textContent = count(timeline.length);
+  }
+
+  /** @param {boolean} isTable */
+  showTable(isTable) {
+    this.player.lanes.element.hidden = isTable;
+    this.player.table.show(isTable);
   }
 
   /**

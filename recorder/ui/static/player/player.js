@@ -17,6 +17,8 @@ import { Live } from "./live.js";
 import { SessionTimeline } from "./timeline.js";
 import { Tracks } from "./tracks.js";
 import { Transport } from "./transport.js";
+import { TurnList } from "./turns.js";
+import { Writers } from "./writers.js";
 
 /** Least time between two changes of the address: browsers refuse more than some 200 in 30 s. */
 const ADDRESS_MS = 300;
@@ -60,6 +62,8 @@ export class Player {
     // `latest` may be another session at the next click.
     this.references = new Set(reference === "latest" ? [session] : [reference, session]);
     this.header = header;
+    /** @type {SessionHeader | null} */
+    this.drawnHeader = null;
     this.timeline = timeline;
     this.app = app;
     this.tracks = new Tracks({
@@ -83,7 +87,6 @@ export class Player {
     this.isClosed = false;
     this.wasPlaying = false;
     this.drawnKey = "";
-    this.selecting = 0;
     /** @type {number | undefined} */
     this.addressing = undefined;
     const { source } = app;
@@ -97,10 +100,11 @@ export class Player {
     this.conversation = new Conversation({
       wanted: () => this.invalidate(),
       seek: (number, pos) => this.seek(number, pos),
-      selected: (chosen) => this.#select(chosen),
+      selected: (chosen) => this.writers.find(chosen),
       asked: (number, isBrief) => source.asked(session, number, isBrief),
       rawLink: (exchange) => (source.isFile ? null : `#/raw/${encodeURIComponent(session)}/${exchange.number}`),
     });
+    this.turns = new TurnList((number) => this.toTurn(number));
     this.events = new EventList({
       timeline,
       load: (exchange, from, limit) => source.events(session, exchange, from, limit),
@@ -109,6 +113,7 @@ export class Player {
     this.inspector = new Inspector({ load: (exchange, pos) => source.event(session, exchange, pos) });
     this.transport = new Transport(this);
     this.live = new Live(this.clock, this.transport, !source.isFile);
+    this.writers = new Writers(this);
     this.view = toggle("JSON", "The exchange as `recorder show --at-event --json` gives it (v)", false, (isJson) => {
       this.conversation.setJson(isJson);
       this.invalidate();
@@ -124,19 +129,26 @@ export class Player {
   }
 
   #showHeader() {
-    const { exchanges } = this.header;
     this.layout.show(this.header, this.timeline);
-    this.conversation.setExchanges([...exchanges].sort((a, b) => a.offset_ns - b.offset_ns || a.number - b.number));
+    if (this.header === this.drawnHeader) return;
+    this.drawnHeader = this.header;
+    const exchanges = [...this.header.exchanges].sort((a, b) => a.offset_ns - b.offset_ns || a.number - b.number);
+    this.conversation.setExchanges(exchanges);
+    this.turns.setExchanges(exchanges);
   }
 
   /**
-   * Move the playhead to the place of a route: an event, else the end of an exchange, else the end of the session.
+   * Move the playhead to the place of a route: an event, else a turn, else the end of a session that is open, else the
+   * first turn.
    * @param {Route} route
    */
   open(route) {
     const slot = route.exchange === null ? -1 : this.timeline.slotOf(route.exchange);
-    if (slot >= 0) this.moved(() => this.clock.seek(this.timeline.indexOf(slot, route.pos ?? Infinity)));
-    else this.toEnd();
+    const { pos } = route;
+    if (slot >= 0 && pos !== null) this.moved(() => this.clock.seek(this.timeline.indexOf(slot, pos)));
+    else if (slot >= 0) this.toTurn(this.timeline.exchanges[slot].number);
+    else if (this.live.isOpen || !this.timeline.length) this.toEnd();
+    else this.toTurn(this.turns.first());
     if (route.exchange !== null && slot < 0) {
       this.app.announce(`There is no exchange ${route.exchange} in this session.`);
     }
@@ -193,6 +205,24 @@ export class Player {
     this.moved(() => this.clock.seekTime(axis.timeOf(axis.length * share)));
   }
 
+  /**
+   * Show a turn from its beginning, as it ended.
+   * @param {number} number
+   */
+  toTurn(number) {
+    this.clock.pause();
+    const slot = Math.max(0, this.timeline.slotOf(number));
+    this.moved(() => this.clock.seek(this.timeline.indexOf(slot, Infinity)));
+    this.conversation.top = number;
+    this.layout.choose("conversation");
+  }
+
+  /** @param {1 | -1} by lines of the list */
+  stepTurn(by) {
+    const number = this.turns.beside(by);
+    if (number !== undefined) this.toTurn(number);
+  }
+
   /** Move to the end; an open session is followed from there. */
   toEnd() {
     this.clock.pause();
@@ -206,6 +236,7 @@ export class Player {
    */
   moved(move) {
     this.conversation.isFollowing = true;
+    this.conversation.top = null;
     move();
     this.lanes.reveal(this.clock.t, this.clock.index);
     this.live.follow(false);
@@ -243,6 +274,7 @@ export class Player {
     if (hasMoved) {
       this.inspector.show(exchange, pos, timeline.typeOf(index), this.findings.at(index));
       this.lanes.describe(index);
+      this.turns.setCurrent(exchange);
       this.#address();
     }
     this.conversation.show((number) => (timeline.places[timeline.slotOf(number)]?.[0] ?? Infinity) <= index, exchange);
@@ -355,38 +387,6 @@ export class Player {
   /** @param {number} factor */
   zoom(factor) {
     this.lanes.view.zoom(factor, this.lanes.axis.placeOf(this.clock.t));
-  }
-
-  /** @param {boolean} isTable */
-  showTable(isTable) {
-    this.lanes.element.hidden = isTable;
-    this.table.show(isTable);
-  }
-
-  /**
-   * Mark the events that wrote the selected texts.
-   * @param {import("./conversation.js").ChosenText[]} chosen
-   */
-  async #select(chosen) {
-    const mine = ++this.selecting;
-    const posOf = (/** @type {number} */ exchange) =>
-      exchange === this.clock.exchange
-        ? this.clock.pos
-        : this.timeline.posAt(this.timeline.slotOf(exchange), this.clock.index);
-    const { writers, isAll } = await this.tracks.writersOf(chosen, posOf);
-    if (mine !== this.selecting || this.isClosed) return;
-    const indices = writers
-      .map(({ exchange, pos }) => this.timeline.indexOf(this.timeline.slotOf(exchange), pos))
-      .sort((a, b) => a - b);
-    if (!indices.length && !this.lanes.picture.writers.length) return;
-    this.lanes.picture.writers = indices;
-    this.events.setWriters(indices);
-    this.layout.showWriters(
-      indices.map((index) => this.timeline.pos[index]),
-      isAll,
-    );
-    if (indices.length) this.events.list.reveal(indices[0], "center");
-    this.invalidate();
   }
 
   #follow() {

@@ -54,7 +54,7 @@ export class Transport {
       (isShortened) => lanes.view.shorten(isShortened),
     );
     this.shorten = shorten;
-    this.tableButton = toggle("Table", "Show the lanes as a table (t)", false, (isTable) => player.showTable(isTable));
+    this.tableButton = toggle("Table", "Show the lanes as a table (t)", false, (isTable) => player.layout.showTable(isTable));
     this.live = el(
       "button",
       {
