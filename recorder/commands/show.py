@@ -58,7 +58,14 @@ _PLAIN = frozenset({"type", "role", "content", "id", "status", "phase"})  # of a
     help="Show instead for each request what the provider's prompt cache could have given, what it gave, and why it "
     "was less.",
 )
-@format_option("json", variants=("request", "cache"), json="one object with the session and all of its exchanges")
+@flag(
+    "--chain",
+    help="Show instead which events of a model's stream became which of the app's or gateway's in front of it, which "
+    "words were lost or added, and how late each came.",
+)
+@format_option(
+    "json", variants=("request", "cache", "chain"), json="one object with the session and all of its exchanges"
+)
 @log_options
 def command(
     db: str | None,
@@ -68,6 +75,7 @@ def command(
     at_event: int | None,
     request: bool,
     cache: bool,
+    chain: bool,
     format: str,
 ) -> None:
     """Show SESSION (an id, the beginning of one, a name, or `latest`, or a file that `recorder import` reads) as a
@@ -79,6 +87,9 @@ def command(
     changed, the first character that differs is shown in both. The exit code is 4 if a miss could have been avoided:
     `prefix_changed`, `other_parameters`, `not_marked`. docs/cost.md explains all classes.
 
+    With --chain both sides may be in one session or in two: they are joined by the trace of `traceparent`, else by
+    their words. The exit code is 3 if there is nothing to join.
+
     \b
     recorder show latest
     recorder show latest 2 --at 1.5s
@@ -86,13 +97,12 @@ def command(
     recorder show latest --json | jq '.exchanges[].usage'
     recorder show latest 2 --request
     recorder show latest --cache
+    recorder show latest --chain
     recorder show tests/cassettes/weather.sse.jsonl
     """
-    if cache:
-        if request or exchange is not None or at is not None or at_event is not None:
-            raise UsageError("--cache is about all requests of a session: leave EXCHANGE and the other options out.")
-        is_avoidable = load("recorder.commands.terminal.cache_view:write_cache")(db, session, format)
-        sys.exit(FOUND if is_avoidable else 0)
+    if cache or chain:
+        is_about_more = (cache and chain) or request or (exchange, at, at_event) != (None, None, None)
+        sys.exit(_write_whole(db, session, format, is_cache=cache, is_about_more=is_about_more))
     if request and (at is not None or at_event is not None):
         raise UsageError("A request does not change with time: give --request without --at and --at-event.")
     if request:
@@ -110,6 +120,18 @@ def command(
     if snapshot.unfoldable:
         count = f"{len(snapshot.unfoldable)} of {len(snapshot.exchanges)} exchanges"
         raise RecorderError(f"recorder cannot decode {count}; the others are shown.")
+
+
+def _write_whole(db: str | None, session: str, format: str, *, is_cache: bool, is_about_more: bool) -> int:
+    """Write what is about all requests of a session; return the exit code."""
+    if is_about_more:
+        option = "--cache" if is_cache else "--chain"
+        raise UsageError(f"{option} is about all requests of a session: leave EXCHANGE and the other options out.")
+    if is_cache:
+        is_avoidable = load("recorder.commands.terminal.cache_view:write_cache")(db, session, format)
+        return FOUND if is_avoidable else 0
+    load("recorder.commands.terminal.chain_view:write_chain")(db, session, format)
+    return 0
 
 
 async def _show_requests(db: str | None, session: str, exchange: str | None, format: str) -> None:

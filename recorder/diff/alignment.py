@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
@@ -122,6 +123,78 @@ def aligned(*keys: tuple[Numbers, Numbers]) -> Aligned | None:
         found.only_a.extend(in_a)
         found.only_b.extend(in_b)
     return Aligned(*(array("q", sorted(numbers)) for numbers in found))
+
+
+# -- long sequences, from anchor to anchor
+
+
+ANCHOR = 4
+"""Elements in a row: fewer words stand in two places of a long text by chance."""
+
+ANCHORS_APART = 2_000
+"""Elements: near enough for a quick alignment between them."""
+
+GAP_LIMIT = 2_000_000_000
+"""Length of one by that of the other between two anchors: half a second of work. A longer gap is not aligned."""
+
+
+def stretches_of_long(a: Numbers, b: Numbers) -> Iterator[Stretch]:
+    """Yield the stretches of both. They are cut where both have the same elements that stand nowhere else, and aligned
+    piece by piece: so the time grows with the length, and not with its square.
+    """
+    at_a = at_b = 0
+    for next_a, next_b in [*_anchors(a, b), (len(a), len(b))]:
+        in_a, in_b = range(at_a, next_a), range(at_b, next_b)
+        found = None
+        if len(in_a) * len(in_b) <= GAP_LIMIT:
+            found = stretches(a[at_a:next_a], b[at_b:next_b])
+        for each in [Stretch(False, range(len(in_a)), range(len(in_b)))] if found is None else found:
+            yield Stretch(each.is_same, _moved(each.a, at_a), _moved(each.b, at_b))
+        at_a, at_b = next_a, next_b
+
+
+def _anchors(a: Numbers, b: Numbers) -> Iterator[tuple[int, int]]:
+    """Yield places, some way apart and in order in both, of elements in a row that each has once."""
+    if min(len(a), len(b)) <= ANCHORS_APART:
+        return
+    of_b = _once(b)
+    places = [(at, of_b[key]) for key, at in _once(a).items() if key in of_b]
+    last_a = last_b = 0
+    for at_a, at_b in _rising(places):
+        if at_a - last_a >= ANCHORS_APART and at_b - last_b >= ANCHORS_APART:
+            yield at_a, at_b
+            last_a, last_b = at_a, at_b
+
+
+def _once(numbers: Numbers) -> dict[int, int]:
+    """Return the places of elements in a row that stand in one place only, by their hash, in order."""
+    places: dict[int, int] = {}
+    repeated: set[int] = set()
+    for at, row in enumerate(zip(*(numbers[n:] for n in range(ANCHOR)), strict=False)):
+        key = hash(row)
+        if places.setdefault(key, at) != at:
+            repeated.add(key)
+    for key in repeated:
+        del places[key]
+    return places
+
+
+def _rising(places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the most places that rise in both: a longest increasing subsequence, in n log n."""
+    lowest: list[int] = []  # the last place in B of the best sequence of each length
+    ends: list[int] = []  # its number among the places
+    before: list[int] = []
+    for number, (_, at_b) in enumerate(places):
+        length = bisect_left(lowest, at_b)
+        before.append(ends[length - 1] if length else -1)
+        lowest[length : length + 1] = [at_b]
+        ends[length : length + 1] = [number]
+    found = []
+    number = ends[-1] if ends else -1
+    while number >= 0:
+        found.append(places[number])
+        number = before[number]
+    return found[::-1]
 
 
 # -- two texts word by word: removed and added words, with a little of the text around them

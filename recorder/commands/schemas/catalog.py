@@ -47,6 +47,11 @@ FORMS: Mapping[str, Written] = {
         "The requests of a session that a model answered, and what the prompt cache gave.",
         conversations.CachedSession,
     ),
+    "show-chain": Written(
+        "show --chain --json",
+        "The streams of models, and what the apps or gateways in front of them passed on.",
+        conversations.ChainedSession,
+    ),
     "events": Written(
         "events --json", "The rows of the log, exchange by exchange, as they were written.", list[logs.Event]
     ),

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import UnsetType
 
 from recorder.commands.schemas.form import Form, IntIfAny, IntOrNull, TextIfAny, TextOrNull
+from recorder.diff.chain import ChainText
 from recorder.model.facts import ItemKind
 
 
@@ -395,3 +396,44 @@ class CachedSession(Form):
     "The session."
     turns: list[CachedTurn]
     "The requests, in the order in which they began."
+
+
+class ChainedExchange(Form):
+    """An exchange of a chain."""
+
+    exchange_id: str
+    "Id of the exchange, a UUIDv7."
+    session: str
+    "Name of its session."
+    number: int
+    "Number of the exchange there."
+    provider: str
+    "Name of the upstream."
+    method: str
+    target: str
+    by: TextIfAny
+    "Of one behind: `traceparent` or `text`, by which it is joined to the front."
+
+
+class ChainLink(Form):
+    """A front, and what it asked."""
+
+    front: ChainedExchange
+    "The exchange of the app or gateway."
+    behind: list[ChainedExchange]
+    "The exchanges behind it, in the order in which they began."
+    asked_ns: int
+    "From the beginning of the front to that of the first exchange behind it."
+    ended_ns: int
+    "From the end of the last exchange behind to that of the front; negative if the front ended before."
+    texts: list[ChainText]
+    "The texts that came from behind."
+
+
+class ChainedSession(Form):
+    """How streams passed through an app or a gateway."""
+
+    session: CacheSubject
+    "The session."
+    links: list[ChainLink]
+    "The fronts, in the order in which they began."

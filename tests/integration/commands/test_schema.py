@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from tests.acceptance.security.test_printed_text import recording
 from tests.support.commands import COMMANDS
-from tests.support.conversations import FRAMES, Recorded
+from tests.support.conversations import FRAMES, Conversations, Recorded, message, response
 from tests.support.otlp import receiving
 from tests.support.probe.faults import PLANTED
 from tests.support.probe.gateway import gateways
@@ -25,7 +25,7 @@ from tools.landed_schemas import landed, promised, schemas
 
 NONE = Path("/none/recorder.db")
 FAULT = "chat-no-done"  # of the demo behind a gateway
-VARIANTS = {"show-request", "show-cache", "query-list", "lint-list", "db-archive-list"}
+VARIANTS = {"show-request", "show-cache", "show-chain", "query-list", "lint-list", "db-archive-list"}
 """Forms that another option of the same command chooses."""
 
 
@@ -89,6 +89,9 @@ def db(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made.session("gappy", FRAMES[:2], gap=True)
     made.session("open", FRAMES[:2], ended=False)
     made.session("bytes", [b"data: \xff\xfe\n\n"])
+    chained = Conversations(path).session("chained")
+    for at_s, provider in ((0.0, "app"), (0.1, "model")):
+        chained.exchange(response(*message("It is clear in Paris today.")), at_s=at_s, provider=provider)
     (folder / "prices.toml").write_text('[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1.1\noutput = 8.8\n')
     assert run(path, "prices", "update", "--file", folder / "prices.toml").code == 0
     (folder / "run.sse.jsonl").write_bytes(run(path, "export", "latest", "--format", "cassette").out)
@@ -125,6 +128,7 @@ usage --by tool --by outcome
 usage --by session --by day --by hour --by week --by month --by client --by effort --by tier --by tools
 show latest --cache
 show run.sse.jsonl --cache
+show chained --chain
 verify
 verify gappy
 verify --against recordings.manifest

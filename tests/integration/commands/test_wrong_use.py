@@ -68,6 +68,7 @@ WRONG = {
     "two ways to archive": (["db", "archive", "--list", "--attach", "x"], 2, ["or one of --list, --attach"]),
     "archive of nothing": (["db", "archive", "--to", "ducklake:x.db"], 2, ["--older-than and --to belong together"]),
     "cache of one exchange": (["show", "latest", "1", "--cache"], 2, ["leave EXCHANGE"]),
+    "two views of a session": (["show", "latest", "--cache", "--chain"], 2, ["leave EXCHANGE"]),
     "no session": (["replay"], 2, ["Missing argument 'SESSION'"]),
     "limit of nothing": (["sessions", "--limit", "0"], 2, ["--limit"]),
     "unknown verb": (["nonsense"], 2, ["No such command 'nonsense'."]),
