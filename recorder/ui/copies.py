@@ -13,12 +13,13 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import URL
 
 from recorder.model.events import WHOLE, Recording
+from recorder.ui.literals import is_sendable, literal, quoted
 from recorder.ui.sql import database_words
 from recorder.wire.dialects import by_name
 from recorder.wire.providers import BY_NAME
@@ -35,8 +36,6 @@ INLINE_BYTES = 100_000
 LITERAL_BYTES = 20_000
 """The largest body in the source of a test; a test with a larger one reads it from its cassette."""
 
-LINE_WIDTH = 100  # of a test's source
-
 _OF_THE_CONNECTION = re.compile(
     r"host|content-length|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|sec-websocket-.*"
     r"|accept-encoding|x-recorder-session",
@@ -50,7 +49,7 @@ _UNFIT_FOR_NAME = re.compile(r"[^A-Za-z0-9]+")
 _JSON_SPACE = re.compile(r"[\r\n\t]+")  # a string of JSON has none of these
 _GLOB = re.compile(r"[\[\]{}]")
 
-_ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 """Characters that break a line, or that a terminal acts on or hides: a pasted line must be the line that was seen."""
 
 
@@ -96,10 +95,10 @@ def shell_quoted(text: str) -> str:
 
     Control and bidi characters are escapes of `$'…'` (bash, zsh, ksh, POSIX 2024).
     """
-    if not _ODD.search(text):
+    if not ODD.search(text):
         return shlex.quote(text)
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"$'{_ODD.sub(_escape, escaped)}'"
+    return f"$'{ODD.sub(_escape, escaped)}'"
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -145,12 +144,7 @@ def _curl(recorded: Recording, name: str) -> Copy:
 
 def _url(recorded: Recording, notes: list[str]) -> str:
     """Return the URL as a word of the shell, with variables in the place of keys."""
-    head = recorded.request
-    url = url_at(head.base_url, head.upstream, head.target)
-    if url is None:
-        url = f"{RECORDER_URL}/{head.upstream}{below(head.target, head.upstream)}"
-        notes.append(f"No address of {head.upstream} is recorded that curl can ask: `recorder serve` asks it.")
-    path, question_mark, query = url.partition("?")
+    path, question_mark, query = address(recorded, notes).partition("?")
     word, literal = "", path + question_mark  # what is quoted, and what follows it
     for number, parameter in enumerate(query.split("&") if query else []):
         literal += "&" if number else ""
@@ -163,6 +157,16 @@ def _url(recorded: Recording, notes: list[str]) -> str:
         if value.startswith(REDACTED):
             notes.append(f"The parameter {field} is redacted.")
     return word + shell_quoted(literal) if literal else word
+
+
+def address(recorded: Recording, notes: list[str]) -> str:
+    """Return the URL that a request was sent to, or that of a recorder which knows its upstream."""
+    head = recorded.request
+    url = url_at(head.base_url, head.upstream, head.target)
+    if url is not None:
+        return url
+    notes.append(f"No address of {head.upstream} is recorded that can be asked: `recorder serve` asks it.")
+    return f"{RECORDER_URL}/{head.upstream}{below(head.target, head.upstream)}"
 
 
 def key_variable(recorded: Recording) -> str:
@@ -205,11 +209,8 @@ def _shown(name: str) -> str:
 
 def _body(recorded: Recording, name: str, notes: list[str]) -> list[str]:
     """Return the words of the body."""
-    head, body = recorded.request, recorded.request_body
-    if not head.complete:
-        notes.append("The request body was not recorded whole.")
-    if isinstance(head.redactions, dict) and head.redactions:
-        notes.append("Secrets in the body are redacted.")
+    body = recorded.request_body
+    notes += body_notes(recorded)
     if not body:
         return []
     text = _text(body)
@@ -218,6 +219,15 @@ def _body(recorded: Recording, name: str, notes: list[str]) -> list[str]:
         notes.append(f"Save the request body first, as {file}.")
         return ["--data-binary", shell_quoted(f"@{file}")]
     return ["--data-raw", shell_quoted(_one_line(text))]
+
+
+def body_notes(recorded: Recording) -> Iterator[str]:
+    """Yield what is missing in a recorded body."""
+    head = recorded.request
+    if not head.complete:
+        yield "The request body was not recorded whole."
+    if isinstance(head.redactions, dict) and head.redactions:
+        yield "Secrets in the body are redacted."
 
 
 def _text(body: bytes) -> str | None:
@@ -266,21 +276,21 @@ def _pytest(recorded: Recording, name: str, cassette: str) -> Copy:
     sent = as_http(recorded)
     head = sent.request
     base, rest = _base(head.upstream, below(head.target, head.upstream))
-    literal, argument = _sent_body(sent)
+    constant, argument = _sent_body(sent)
     type = next((value for name, value in head.headers if name.lower() == "content-type"), None)
     is_implied = type is None or (argument == "json=BODY" and type == "application/json")
-    headers = "" if is_implied else f"headers={_literal({'content-type': type})}"
-    arguments = filter(None, (_quoted(head.method), "url", headers, argument))
+    headers = "" if is_implied else f"headers={literal({'content-type': type})}"
+    arguments = filter(None, (quoted(head.method), "url", headers, argument))
     call = f"httpx.request({', '.join(arguments)})"
     shown = ascii(f"exchange {recorded.number} of session {recorded.exchange.session_id}")[1:-1]
     text = _PYTEST.format(
         title=f"{shown[0].upper()}{shown[1:]}, answered from its cassette.",
         export=f"recorder export {recorded.exchange.session_id} --exchange {recorded.number} --format cassette",
-        request=literal,
-        cassette=_quoted(cassette),
+        request=constant,
+        cassette=quoted(cassette),
         function=_UNFIT_FOR_NAME.sub("_", name).strip("_").lower() or "exchange",
-        url=f"{base} + {_quoted(rest)}",
-        upstream=_quoted(head.upstream),
+        url=f"{base} + {quoted(rest)}",
+        upstream=quoted(head.upstream),
         call="\n".join(f"    {line}" for line in _call(sent, call)),
     )
     return Copy(text, f"Write its cassette first, beside the test: {cassette}.")
@@ -289,13 +299,13 @@ def _pytest(recorded: Recording, name: str, cassette: str) -> Copy:
 def _base(upstream: str, rest: str) -> tuple[str, str]:
     """Return the expression of a base URL, and the path after it: the fixture's has the version of the SDK."""
     version = BY_NAME[upstream].sdk_version if upstream in BY_NAME else ""
-    base = f"recorder_replay.base_url({_quoted(upstream)})"
+    base = f"recorder_replay.base_url({quoted(upstream)})"
     if not version:
         return base, rest
     below = rest.removeprefix(version)
     if below != rest and below.startswith("/"):
         return base, below
-    return f"{base}.removesuffix({_quoted(version)})", rest
+    return f"{base}.removesuffix({quoted(version)})", rest
 
 
 def _sent_body(recorded: Recording) -> tuple[str, str]:
@@ -308,38 +318,11 @@ def _sent_body(recorded: Recording) -> tuple[str, str]:
         return "", f'content=b"".join(event.raw for event in recorder_replay.session.events if {of_request})'
     try:
         value = json.loads(body)
-        if isinstance(value, dict | list) and _is_sendable(value):
-            return f"\nBODY = {_literal(value)}\n", "json=BODY"
+        if isinstance(value, dict | list) and is_sendable(value):
+            return f"\nBODY = {literal(value)}\n", "json=BODY"
     except (ValueError, RecursionError):
         pass  # no JSON, or deeper than a reader of Python takes
     return f"\nBODY = {body!r}\n", "content=BODY"
-
-
-def _literal(value: Any, indent: str = "") -> str:
-    """Return JSON as a literal of Python, as formatters write it."""
-    if isinstance(value, str):
-        return _quoted(value)
-    if not isinstance(value, dict | list) or not value:
-        return repr(value)
-    inner = f"{indent}    "
-    if isinstance(value, dict):
-        parts = [f"{_quoted(name)}: {_literal(each, inner)}" for name, each in value.items()]
-    else:
-        parts = [_literal(each, inner) for each in value]
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    flat = f"{opening}{', '.join(parts)}{closing}"
-    if "\n" not in flat and len(indent) + len(flat) <= LINE_WIDTH:
-        return flat
-    return "\n".join([opening, *(f"{inner}{part}," for part in parts), f"{indent}{closing}"])
-
-
-def _is_sendable(value: Any) -> bool:
-    """Return whether httpx can send a value as JSON: neither `NaN` nor half a character."""
-    try:
-        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
-    except ValueError:
-        return False
-    return True
 
 
 def _call(recorded: Recording, call: str) -> Sequence[str]:
@@ -347,8 +330,3 @@ def _call(recorded: Recording, call: str) -> Sequence[str]:
     if response is None or end is None or end.outcome not in WHOLE:
         return ["with pytest.raises(httpx.TransportError):", f"    {call}"]
     return [f"response = {call}", f"assert response.status_code == {response.status}"]
-
-
-def _quoted(text: str) -> str:
-    """Return a text as a literal of Python; in double quotes, where nothing in it has to be escaped."""
-    return f'"{text}"' if text.isprintable() and not {'"', "\\"} & {*text} else repr(text)

@@ -33,6 +33,7 @@ from recorder.recordings.session import budget_of
 from recorder.store.queries.event_place import EventPlace, event_place
 from recorder.store.queries.reader import LogReader
 from recorder.ui.copies import copies, request_file
+from recorder.ui.snippets import snippets
 from recorder.wire.dialects import by_name
 from recorder.wire.logical_request import LogicalRequest
 from recorder.wire.recording import recording_of
@@ -75,7 +76,7 @@ async def raw_exchange(log: LogReader, url: URL, ref: str, exchange: str, at: in
         "response": recorded.response and {**msgspec.to_builtins(recorded.response), "t_ns": recorded.head_ns},
         "end": end and {**msgspec.to_builtins(end), "t_ns": recorded.end_ns},
         "file": f"{name}.{_extension(recorded)}",
-        "copies": copies(recorded, name, url, at),
+        "copies": {**copies(recorded, name, url, at), **snippets(recorded, name)},
     }
 
 

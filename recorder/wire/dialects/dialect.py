@@ -174,6 +174,18 @@ def model_asked_for(body: bytes) -> RequestFacts:
     return RequestFacts(model=text(request, "model"), stream=flag(request.get("stream")))
 
 
+class Sdk(msgspec.Struct, frozen=True):
+    """The official SDKs of a format, in Python and in JavaScript: how a request is sent with them."""
+
+    module: str
+    package: str
+    client: str  # the class, in both
+    method: str  # of a client
+    path: str  # which the method puts below the base URL
+    needed: tuple[str, ...]  # members of the body that Python's method wants as arguments
+    headers: frozenset[str] = frozenset()  # in lower case, which decide what a body may have in it
+
+
 class HostedSession(msgspec.Struct, frozen=True):
     """The session that a provider keeps for an agent of its own, in the paths of requests: none has it in a body."""
 
@@ -262,6 +274,7 @@ class Dialect(msgspec.Struct, frozen=True):
     has_event_lines: bool = False  # frames begin with `event: TYPE`
     type_member: str = "type"  # of a payload: it says that type again
     line_end: bytes = b"\n"
+    sdk: Sdk | None = None  # None: its SDK takes a request apart, so that a recorded body cannot be given to it
     operation: str = "chat"  # of OpenTelemetry (`gen_ai.operation.name`): what a request for a generation asks for
 
     def is_endless(self, method: str, target: str) -> bool:

@@ -87,3 +87,35 @@ async def test_each_curl_line_is_answered_as_the_request_that_was_recorded(demo_
             answered = await asyncio.to_thread(subprocess.run, command, capture_output=True, env=env)
             assert (answered.returncode, answered.stderr) == (0, b"")
             assert answered.stdout == await body(database_url(demo_db), "latest", found["number"])
+
+
+async def test_each_program_for_an_sdk_sends_the_request_that_was_recorded(
+    demo_recording: Path, tmp_path: Path
+) -> None:
+    """A mock answers requests that equal a recorded one, and no other."""
+    odd = tmp_path / "odd.db"
+    session = Conversations(odd).session("odd")
+    own = {"model": "gpt-5", "stream": True, "input": asking(HOSTILE), "own_member": [None, 1e3, True]}
+    session.exchange(response(*message("Hello.")), body=own)
+    session.exchange(response(*message("Hello.")), body={**own, "input": "x" * copies.LITERAL_BYTES}, at_s=9)
+    written = set()
+    for path in (demo_recording, odd):
+        with mocking(path, "latest") as mock:
+            for found in await every_exchange(path, "latest"):
+                text = found["copies"].get("python", {}).get("text")
+                if text is None:
+                    continue
+                asked = found["request"]
+                sent = await body(database_url(path), "latest", found["number"], "request")
+                (tmp_path / asked["file"]).write_bytes(sent)
+                text = text.replace(asked.get("base_url", PUBLIC), f"{mock.base}/{asked['upstream']}", 1)
+                env = {**environment(tmp_path), **dict.fromkeys(KEYS, "key")}
+                command = [sys.executable, "-c", text]
+                ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, env=env, cwd=tmp_path)
+                assert ran.returncode == 0, ran.stderr.decode()
+                written.add(found["api"])
+    assert written == {"openai-responses", "openai-chat", "anthropic"}
+
+
+PUBLIC = "https://api.openai.com"
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")

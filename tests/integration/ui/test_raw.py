@@ -23,6 +23,7 @@ from recorder.store.location import database_url
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import session_named
 from recorder.ui import copies
+from recorder.ui.literals import literal
 from recorder.ui.raw import exchange_body, model_request, raw_exchange, sliced
 from tests.support.conversations import Conversations, answering, asking, message, response
 from tests.support.server import run
@@ -233,4 +234,4 @@ _JSON = st.recursive(
 
 @given(_JSON)
 def test_a_literal_is_its_value(value: Any) -> None:
-    assert ast.literal_eval(copies._literal(value)) == value
+    assert ast.literal_eval(literal(value)) == value

@@ -10,6 +10,8 @@ import { Tabs } from "../tabs.js";
 
 const COPIES = [
   ["curl", "curl"],
+  ["python", "Python"],
+  ["node", "Node"],
   ["replay", "recorder replay"],
   ["show", "recorder show"],
   ["export", "recorder export"],

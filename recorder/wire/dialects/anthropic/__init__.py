@@ -13,7 +13,15 @@ import msgspec
 
 from recorder.wire.dialects.anthropic.conversation import BILLING, CONTINUATION, AnthropicConversation
 from recorder.wire.dialects.anthropic.decoder import MessagesDecoder
-from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    RequestNoise,
+    RequestPlaces,
+    ResponseFields,
+    Sdk,
+    noise_fields,
+    paths,
+)
 from recorder.wire.dialects.json_values import Object, names
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat, PromptPart
@@ -70,6 +78,15 @@ _TEXT = (b'[{"type":"text","text":', b"}]")
 
 DIALECT = Dialect(
     name="anthropic",
+    sdk=Sdk(
+        "anthropic",
+        "@anthropic-ai/sdk",
+        "Anthropic",
+        "messages.create",
+        "/v1/messages",
+        ("model", "max_tokens", "messages"),
+        frozenset({"anthropic-beta"}),
+    ),
     # The messages of an Assistants thread are OpenAI's; on Vertex, the model's publisher says whose the method is.
     routes=re.compile(
         r"^POST /(?!.*\bthreads/)(?:.*/)?messages(?:/(?:count_tokens|batches)\b|$)"

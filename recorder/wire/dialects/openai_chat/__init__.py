@@ -12,7 +12,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields, paths
+from recorder.wire.dialects.dialect import (
+    Dialect,
+    RequestNoise,
+    RequestPlaces,
+    ResponseFields,
+    Sdk,
+    noise_fields,
+    paths,
+)
 from recorder.wire.dialects.json_values import Object, objects, objects_in
 from recorder.wire.dialects.keys import DONE, ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import CACHE, ERROR_STATUSES, MARKS, SUSPECTS, error_body
@@ -51,6 +59,7 @@ _CHOICES = ("choices.*.delta.", "choices.*.message.")
 
 DIALECT = Dialect(
     name="openai-chat",
+    sdk=Sdk("openai", "openai", "OpenAI", "chat.completions.create", "/chat/completions", ("model", "messages")),
     routes=re.compile(r"^\S+ /(?:.*/)?completions(?:/|$)"),
     keys=KeyExtractor(_Chunk, _name),
     decoder=ChatDecoder,

@@ -18,6 +18,7 @@ from recorder.wire.dialects.dialect import (
     RequestNoise,
     RequestPlaces,
     ResponseFields,
+    Sdk,
     WebSocketFormat,
     noise_fields,
     paths,
@@ -103,6 +104,7 @@ _ITEMS = ("item.", "output.*.", "response.output.*.")
 
 DIALECT = Dialect(
     name="openai-responses",
+    sdk=Sdk("openai", "openai", "OpenAI", "responses.create", "/responses", ("model", "input")),
     routes=re.compile(r"^\S+ /(?:.*/)?responses(?:/|$)"),
     keys=KeyExtractor(_ResponsesEvent, _name),
     decoder=ResponsesDecoder,
