@@ -52,7 +52,7 @@ def profile_of(api: str) -> Profile | None:
     return next(iter(by_name(api).profiles), None)
 
 
-def lint(recording: Recording, profile: Profile | None = None) -> list[Finding]:
+def lint(recording: Recording, profile: Profile | None = None, places_limit: int = PLACES_LIMIT) -> list[Finding]:
     """Return the findings of an exchange, by the rules of a profile, else of its API's own, in order of `RULES`.
 
     An API without a profile, and one that the profile is not about, has no findings.
@@ -67,7 +67,7 @@ def lint(recording: Recording, profile: Profile | None = None) -> list[Finding]:
     places: dict[str, list[Hit]] = {}
     for id, hit in _faults(StreamView(recording), walks):
         counts[id] += 1
-        if counts[id] <= PLACES_LIMIT:
+        if counts[id] <= places_limit:
             # They quote recorded text, of which half a surrogate pair is not text that can be written.
             places.setdefault(id, []).append(hit._replace(said=storable(hit.said)))
     if counts[sse.OTHER_API]:

@@ -68,7 +68,7 @@ async def _findings(log: LogReader, session: Session, number: int, exchange: Exc
     budget = MemoryBudget("it takes", "so it was not judged here")
     [recording] = await load_exchanges(log, session, [(number, exchange)], budget)
     found: list[Mark] = []
-    for finding in await asyncio.to_thread(lint, recording):
+    for finding in await asyncio.to_thread(lint, recording, places_limit=MARKS_LIMIT):
         for place in finding.places:
             text = f"{finding.meaning} ({place.said})" if place.said else finding.meaning
             found.append(Mark(number, place.pos, "lint", finding.severity, finding.rule, text, finding.why))

@@ -307,7 +307,7 @@ interface Source {
   about(): Promise<{ [key: string]: Json }>;
   session(session: string): Promise<SessionHeader>;
   timeline(session: string, exchange?: number, after?: number): Promise<Timeline>;
-  marks(session: string): Promise<{ marks: Mark[] }>;
+  marks(session: string): Promise<{ marks: Mark[]; notes?: string[] }>;
   segment(session: string, exchange: number, at: number): Promise<Segment>;
   events(session: string, exchange: number, from: number, limit: number): Promise<{ events: EventRow[] }>;
   event(session: string, exchange: number, pos: number): Promise<EventDetails>;

@@ -17,6 +17,7 @@ from tests.support.viewer import Viewer, team, viewing
 pytestmark = IN_A_BROWSER
 
 LINE = "A line of a long text.\n"
+ODD = 150  # events of which a rule complains: more than the places that `recorder lint` lists
 LINES = 15_000  # 345,000 characters: more than are drawn at first
 
 REACHED = "([player, least, most]) => player.dataset.pos >= least && player.dataset.pos <= most"
@@ -34,6 +35,7 @@ def lengthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     session = conversations.session("lengthy")
     session.exchange(response(*message(*[LINE * 1000] * (LINES // 1000))), asking("Write."))
     session.exchange(response(*message("Short."), id="resp_2"), asking("Again."), at_s=900.0)
+    conversations.session("odd").exchange(response(*message(*["word "] * ODD)), asking("Say words."))
     team(conversations.session("team"))
     conversations.session("bytes").exchange([b"event: x\ndata: \xff\xfe\n\n"])
     with viewing(path) as viewer:
@@ -89,7 +91,7 @@ async def test_play_goes_on_and_a_pause_holds(tab: Tab) -> None:
 
 async def test_keys_go_from_finding_to_finding(tab: Tab) -> None:
     await tab.open("#/s/broken/x/1/e/0")
-    await expect(tab.page.get_by_text("findings")).to_be_visible()
+    await expect(tab.page.get_by_title("List the findings")).to_be_visible()
     await tab.page.keyboard.press("n")
     await expect(tab.page.locator(".finding").first).to_be_visible()
     first = await tab.page.locator(PLAYER).get_attribute("data-pos")
@@ -98,6 +100,25 @@ async def test_keys_go_from_finding_to_finding(tab: Tab) -> None:
         await tab.page.keyboard.press("p")
     place = f"{PLAYER}[data-exchange='1'][data-pos='{first}']"
     await tab.page.wait_for_selector(place, state="attached")
+
+
+async def test_all_findings_are_listed_and_each_leads_to_its_event(lengthy_tab: Tab) -> None:
+    await lengthy_tab.open("#/s/odd/x/1/e/0")
+    page = lengthy_tab.page
+    await page.get_by_title("List the findings").click()
+    findings = page.get_by_role("listbox", name="Findings")
+    await findings.press("End")
+    last = findings.locator("[aria-selected=true]")
+    total = int(await last.get_attribute("aria-setsize") or 0)
+    assert total > ODD
+    await expect(page.get_by_title("List the findings")).to_have_text(f"{total} of {total} findings")
+    await expect(page.locator(".inspector .finding").first).to_be_visible()
+    rule = findings.get_by_role("option").filter(has_text="RS022").last
+    place = (await rule.locator(".num").inner_text()).removeprefix("1:")
+    await rule.click()
+    await reach(lengthy_tab, int(place), int(place))
+    await expect(findings.locator("[aria-selected=true]")).to_contain_text("openai-java")
+    assert await lengthy_tab.violations() == []
 
 
 async def test_the_json_view_is_the_document(tab: Tab) -> None:

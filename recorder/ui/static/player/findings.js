@@ -1,5 +1,7 @@
 // The findings of lint and the anomalies of a session, each at its event.
 
+import { countWhile } from "../search.js";
+
 /**
  * A finding at a place: `index` in the timeline.
  * @typedef {{ mark: Mark, index: number, slot: number }} PlacedMark
@@ -37,7 +39,16 @@ export class Findings {
 
   /** @param {number} index */
   at(index) {
-    return this.marks.filter((each) => each.index === index).map((each) => each.mark);
+    const end = this.passed(index);
+    return this.marks.slice(this.passed(index - 1), end).map((each) => each.mark);
+  }
+
+  /**
+   * Return how many are at or before an index.
+   * @param {number} index
+   */
+  passed(index) {
+    return countWhile(this.marks.length, (at) => this.marks[at].index <= index);
   }
 
   /**

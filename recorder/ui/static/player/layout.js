@@ -3,6 +3,7 @@
 import { Choice } from "../buttons.js";
 import { el, fill } from "../dom.js";
 import { clockTime, count, plural } from "../format.js";
+import { Tabs } from "../tabs.js";
 
 /** The panels below the lanes. A narrow window shows one of them. */
 const PANELS = [
@@ -22,8 +23,19 @@ export class Layout {
     this.player = player;
     this.title = el("h1", { class: "cut" });
     this.summary = el("span", { class: "quiet cut" });
+    this.counts = { events: el("span", { class: "num quiet" }), findings: el("span", { class: "num quiet" }) };
+    const lists = el("div", { id: "player-list", class: "lists" }, player.events.element, player.findings.element);
+    this.lists = new Tabs(
+      "Events and findings",
+      [
+        { name: "events", content: ["Events ", this.counts.events] },
+        { name: "findings", content: ["Findings ", this.counts.findings] },
+      ],
+      lists,
+      (name) => this.chooseList(name),
+      false,
+    );
     this.wrote = el("span", { class: "quiet note cut grow", role: "status" });
-    this.total = el("span", { class: "num quiet" });
     this.main = el(
       "div",
       { class: "player-main" },
@@ -37,8 +49,8 @@ export class Layout {
       el(
         "div",
         { class: "panel events-panel" },
-        el("div", { class: "panel-head" }, el("h2", {}, "Events"), this.wrote, this.total),
-        player.events.element,
+        el("div", { class: "panel-head" }, this.lists.element, this.wrote),
+        lists,
       ),
       player.inspector.element,
     );
@@ -56,7 +68,22 @@ export class Layout {
       this.main,
     );
     this.choose(PANELS[1].name);
+    this.chooseList("events");
     this.show(header, player.timeline);
+  }
+
+  /** @param {string} name of a list: events or findings */
+  chooseList(name) {
+    this.lists.select(name);
+    this.player.events.element.hidden = name !== "events";
+    this.player.findings.element.hidden = name !== "findings";
+    if (name === "findings") this.choose("events");
+    this.player.findings.reveal();
+  }
+
+  /** @param {number} total */
+  setFindings(total) {
+    this.counts.findings.textContent = count(total);
   }
 
   /** @param {string} name */
@@ -90,7 +117,7 @@ export class Layout {
     const [turns] = this.panels.element.children;
     if (turns instanceof HTMLElement) turns.hidden = !hasTurns;
     this.summary.textContent = parts.filter(Boolean).join(" · ");
-    this.total.textContent = count(timeline.length);
+    this.counts.events.textContent = count(timeline.length);
   }
 
   /** @param {boolean} isTable */

@@ -2,11 +2,10 @@
 // full. It draws what the source gives; states come from tracks, never from a reading of a protocol.
 
 import { toggle } from "../buttons.js";
-import { messageOf } from "../format.js";
 import { Clock } from "./clock.js";
 import { Conversation } from "./conversation.js";
 import { EventList } from "./events.js";
-import { Findings } from "./findings.js";
+import { FindingList } from "./finding_list.js";
 import { Follower } from "./follower.js";
 import { Inspector } from "./inspector.js";
 import { HELP, Keys } from "./keys.js";
@@ -71,8 +70,6 @@ export class Player {
       changed: () => this.invalidate(),
       failed: (message) => app.announce(message),
     });
-    this.findings = new Findings(timeline);
-    this.hasMarks = false;
     this.drawnIndex = -1;
     /** @type {ExchangeDocument | undefined} */
     this.drawnWrote = undefined;
@@ -114,6 +111,7 @@ export class Player {
     this.transport = new Transport(this);
     this.live = new Live(this.clock, this.transport, !source.isFile);
     this.writers = new Writers(this);
+    this.findings = new FindingList(this);
     this.view = toggle("JSON", "The exchange as `recorder show --at-event --json` gives it (v)", false, (isJson) => {
       this.conversation.setJson(isJson);
       this.invalidate();
@@ -124,7 +122,7 @@ export class Player {
     this.keys = new Keys(this, app);
     this.#showHeader();
     app.setTitle(String(header.title ?? header.session.name ?? session));
-    if (!timeline.length) this.#loadMarks();
+    if (!timeline.length) this.findings.load();
     if (!source.isFile) this.#follow();
   }
 
@@ -170,6 +168,7 @@ export class Player {
     this.lanes.close();
     this.conversation.close();
     this.events.close();
+    this.findings.close();
     this.inspector.close();
   }
 
@@ -272,7 +271,8 @@ export class Player {
     this.transport.show(clock);
     if (!timeline.length) return;
     if (hasMoved) {
-      this.inspector.show(exchange, pos, timeline.typeOf(index), this.findings.at(index));
+      this.inspector.show(exchange, pos, timeline.typeOf(index), this.findings.findings.at(index));
+      this.findings.show(index);
       this.lanes.describe(index);
       this.turns.setCurrent(exchange);
       this.#address();
@@ -290,7 +290,7 @@ export class Player {
     }
     if (isReady) {
       // The findings come after the first state: both are computed from all of an exchange.
-      if (!this.hasMarks) this.#loadMarks();
+      if (!this.findings.isLoaded) this.findings.load();
       this.#mark(exchange, pos);
       this.conversation.reveal(exchange);
     }
@@ -355,35 +355,6 @@ export class Player {
     }, ADDRESS_MS);
   }
 
-  async #loadMarks() {
-    this.hasMarks = true;
-    try {
-      this.findings.take((await this.app.source.marks(this.session)).marks);
-    } catch (error) {
-      this.app.announce(`The findings could not be loaded: ${messageOf(error)}`);
-    }
-    if (!this.isClosed) this.#showMarks();
-  }
-
-  #showMarks() {
-    const { marks } = this.findings;
-    this.lanes.setMarks(marks);
-    this.table.marks = marks;
-    this.events.setMarks(marks);
-    this.transport.setMarks(marks.length);
-    this.inspector.showMarks(this.findings.at(this.clock.index));
-    this.table.draw();
-  }
-
-  /** @param {1 | -1} direction */
-  stepMark(direction) {
-    const next = this.findings.beside(this.clock.index, direction);
-    if (next) this.moved(() => this.clock.seek(next.index));
-    else if (this.findings.marks.length) {
-      this.app.announce(`There is no ${direction > 0 ? "later" : "earlier"} finding.`);
-    } else this.app.announce("There are no findings.");
-  }
-
   /** @param {number} factor */
   zoom(factor) {
     this.lanes.view.zoom(factor, this.lanes.axis.placeOf(this.clock.t));
@@ -401,7 +372,7 @@ export class Player {
       },
       settled: () => {
         this.tracks.grew();
-        this.#loadMarks();
+        this.findings.load();
         this.invalidate();
       },
       failed: (message) => this.app.announce(message),
@@ -426,11 +397,9 @@ export class Player {
     this.tracks.grew();
     this.clock.index = this.timeline.indexOf(this.timeline.slotOf(exchange), pos);
     this.lanes.setTimeline();
-    this.table.draw();
     this.events.setTimeline();
     this.#showHeader();
     this.findings.place();
-    this.#showMarks();
     this.live.came(this.header.exchanges[0]?.started_ns);
     if (wasEmpty) this.live.isOn = true;
     if (this.live.isOn) {

@@ -1,7 +1,7 @@
 // The controls of the player: buttons, speed, and where the playhead is, in words.
 
 import { toggle } from "../buttons.js";
-import { el, fill } from "../dom.js";
+import { el, fill, setText } from "../dom.js";
 import { clockTime, count, plural } from "../format.js";
 import { SPEEDS } from "./clock.js";
 import { ZOOM } from "./keys.js";
@@ -37,14 +37,19 @@ export class Transport {
       el("input", { type: "checkbox", onchange: () => void (clock.isSkipping = skip.checked) })
     );
     this.place = el("span", { class: "place num", "aria-hidden": "true" });
-    this.previous = button("Previous finding", "p", "◀", () => player.stepMark(-1));
-    this.next = button("Next finding", "n", "▶", () => player.stepMark(1));
-    this.marks = el("span", { class: "num" });
+    this.previous = button("Previous finding", "p", "◀", () => player.findings.step(-1));
+    this.next = button("Next finding", "n", "▶", () => player.findings.step(1));
+    this.marks = el("button", {
+      type: "button",
+      class: "num",
+      title: "List the findings",
+      onclick: () => player.layout.chooseList("findings"),
+    });
     this.findings = el(
       "span",
       { class: "group findings-group", hidden: true },
       this.previous,
-      el("span", { class: "group-text" }, this.marks),
+      this.marks,
       this.next,
     );
     const shorten = toggle(
@@ -103,7 +108,14 @@ export class Transport {
   /** @param {number} total */
   setMarks(total) {
     this.findings.hidden = !total;
-    this.marks.textContent = plural(total, "finding");
+  }
+
+  /**
+   * @param {number} at the finding of the playhead; 0 before the first
+   * @param {number} total
+   */
+  showMark(at, total) {
+    setText(this.marks, at ? `${count(at)} of ${plural(total, "finding")}` : plural(total, "finding"));
   }
 
   /**
