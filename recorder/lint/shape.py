@@ -85,6 +85,7 @@ PLAIN: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "number": ("a number", _is_number),
     "numeric": ("a number", _is_numeric),
     "integer": ("a whole number", _is_integer),
+    "time": ("a time", lambda value: isinstance(value, str) or _is_number(value)),  # pydantic reads seconds, too
     "truth": ("true or false", lambda value: isinstance(value, bool)),
     "object": ("an object", lambda value: isinstance(value, dict)),
     "base64": ("base64", _is_base64),

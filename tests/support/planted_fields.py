@@ -62,7 +62,7 @@ def _plant(holder: Any, path: Path, fault: str) -> None:
     if fault == "missing":
         del holder[path[-1]]
     else:
-        holder[path[-1]] = None if fault == "null" else _OTHERS[type(holder[path[-1]])]
+        holder[path[-1]] = None if fault == "null" else _OTHERS.get(type(holder[path[-1]]))
 
 
 def compared(

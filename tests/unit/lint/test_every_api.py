@@ -35,6 +35,7 @@ from tests.unit.lint import (
     test_lint,
     test_mcp,
     test_ollama,
+    test_openai_agents,
     test_openai_chat,
     test_openai_responses,
 )
@@ -50,6 +51,7 @@ MUTATIONS: list[Mutation] = [
     *test_ollama.MUTATIONS,
     *test_mcp.MUTATIONS,
     *test_bedrock_converse.MUTATIONS,
+    *test_openai_agents.MUTATIONS,
 ]
 
 
@@ -68,6 +70,7 @@ CLEAN: list[tuple[str, Reply]] = [
     *test_ollama.GOODS.items(),
     *test_mcp.GOODS.items(),
     *test_bedrock_converse.GOODS.items(),
+    *test_openai_agents.GOODS.items(),
     ("an error in place of a stream", test_gemini.GOOD._replace(status=503, body=test_gemini.BARE)),
     ("an error in place of a stream", error_of_anthropic()),
 ]
@@ -81,6 +84,7 @@ GOOD: dict[str, Reply] = {
     "ollama": test_ollama.GOOD,
     "mcp": test_mcp.CALL,
     "bedrock-converse": test_bedrock_converse.GOOD,
+    "openai-agents": test_openai_agents.GOOD,
 }
 
 

@@ -13,6 +13,7 @@ import pytest
 from anthropic.types import RawMessageStreamEvent
 from anthropic.types.beta.sessions import BetaManagedAgentsStreamSessionEvents
 from google.genai.types import GenerateContentResponse
+from openai.types.beta import AgentSessionEvent
 from openai.types.chat import ChatCompletionChunk
 from openai.types.responses import Response
 from openai.types.responses.response_content_part_added_event import Part
@@ -22,6 +23,7 @@ from recorder.lint.shape import PLAIN, Shapes
 from recorder.wire.dialects.anthropic.lint.shapes import SHAPES as MESSAGES
 from recorder.wire.dialects.anthropic_sessions.lint.shapes import SHAPES as SESSIONS
 from recorder.wire.dialects.gemini.lint.shapes import SHAPES as GEMINI
+from recorder.wire.dialects.openai_agents.lint.shapes import SHAPES as AGENTS
 from recorder.wire.dialects.openai_chat.lint.shapes import SHAPES as CHAT
 from recorder.wire.dialects.openai_responses.lint.shapes import SHAPES as RESPONSES
 from tests.support.tables import table
@@ -73,9 +75,7 @@ def test_a_value_departs_where_it_is_of_another_kind(value: Any, misfits: list[A
     assert [tuple(each) for each in SHAPES.misfits(value, "answer")] == misfits
 
 
-@pytest.mark.parametrize(
-    "shapes", [CHAT, GEMINI, MESSAGES, RESPONSES, SESSIONS], ids=["chat", "gemini", "messages", "responses", "sessions"]
-)
+@pytest.mark.parametrize("shapes", [CHAT, GEMINI, MESSAGES, RESPONSES, SESSIONS, AGENTS])
 def test_every_kind_that_a_shape_names_is_there(shapes: Shapes) -> None:
     named = {
         kind.strip("[]{}") for shape in shapes.by_name.values() for field in shape.values() for kind in field.kinds
@@ -87,12 +87,18 @@ ECHOED = {"tools", "tool_choice", "instructions", "prompt"}
 """What a response repeats of its request."""
 
 _AGENT = "BetaManagedAgentsSessionAgent"
+_APPROVED = (
+    "ComputerUseApprovalRequestResultItemResourceResponseComputerUseApprovalResponseKindResourceBrowserAuthentication"
+)
 
 OF_OTHERS = {
     "Response.usage",
     "GenerateContentResponse.automaticFunctionCallingHistory",
     "GenerateContentResponse.parsed",
     *(f"{_AGENT}.{name}" for name in ("mcp_servers", "multiagent", "skills", "execution_identity")),
+    *(f"Agent.{name}" for name in ("compaction", "experimental", "multi_agent", "reasoning", "text")),
+    "AgentSession.environment",
+    f"{_APPROVED}SubmitResource.selected_option",
 }
 """What other rules judge, what the SDK itself adds, and what an agent was made of."""
 
@@ -105,9 +111,13 @@ STRICTER = {
 
 LOOSER = {
     *("ResponseFunctionWebSearch.action", "ActionSearchSource.url"),
+    *("AgentMcpCallItem.output", "AgentMcpCallItem.error", "AgentMcpCallItem.arguments"),
+    "RequiredActionSessionRequiredActionResourceFunctionCall.arguments",
+    "AgentSessionAssistantMessage.id",
+    "RequiredActionSessionRequiredActionResourceMcpApprovalRequestRequest.arguments",
     *("ThinkingBlock.signature", "ServerToolUsage.web_fetch_requests"),
 }
-"""Declared as always there, and left out by the vendor itself in streams that were recorded."""
+"""Declared as always there, and left out by the vendor itself in streams that were recorded, or null in each."""
 
 DECLARED: dict[str, tuple[Shapes, str, Any]] = {
     "responses": (RESPONSES, "response", Response),
@@ -115,6 +125,7 @@ DECLARED: dict[str, tuple[Shapes, str, Any]] = {
     "chat": (CHAT, "chunk", ChatCompletionChunk),
     "messages": (MESSAGES, "event", RawMessageStreamEvent),
     "sessions": (SESSIONS, "event", BetaManagedAgentsStreamSessionEvents),
+    "agents": (AGENTS, "event", AgentSessionEvent),
     "gemini": (GEMINI, "generate_content_response", GenerateContentResponse),
 }
 
@@ -206,5 +217,5 @@ _KINDS: dict[Any, tuple[str, ...]] = {
     float: ("number", "numeric"),
     bool: ("truth",),
     bytes: ("base64",),
-    datetime.datetime: ("text",),
+    datetime.datetime: ("text", "time"),
 }

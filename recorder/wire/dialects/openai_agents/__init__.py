@@ -12,11 +12,10 @@ import msgspec
 
 from recorder.wire.dialects.dialect import Dialect, HostedSession, RequestPlaces, ResponseFields, noise_fields, paths
 from recorder.wire.dialects.hosted_session import is_at_rest, is_event_of
-from recorder.wire.dialects.json_values import names
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.openai import ERROR_STATUSES, error_body
 from recorder.wire.dialects.openai_agents.conversation import HostedAgentsConversation
-from recorder.wire.dialects.openai_agents.decoder import EVENTS, HostedAgentsDecoder
+from recorder.wire.dialects.openai_agents.decoder import AT_REST, EVENTS, RUNNING, HostedAgentsDecoder
 
 
 class _Item(msgspec.Struct):
@@ -34,10 +33,6 @@ def _name(event: _SessionEvent) -> Named:
     return event.type or (ERROR if event.error else None), None, item_id, event.output_index
 
 
-_AT_REST = names("agent.session.idle agent.session.requires_action agent.session.failed")
-_STATES = _AT_REST | names("agent.session.in_progress agent.session.turn.created")
-
-
 is_event = is_event_of(EVENTS)
 
 
@@ -48,7 +43,7 @@ DIALECT = Dialect(
     decoder=HostedAgentsDecoder,
     terminal={ERROR: "failed"},
     needs_terminal=False,
-    is_last=is_at_rest(_STATES, _AT_REST),
+    is_last=is_at_rest(AT_REST | RUNNING, AT_REST),
     whole_reasons=frozenset({"idle", "requires_action"}),
     error_body=error_body,
     error_statuses=ERROR_STATUSES,
@@ -69,6 +64,7 @@ padding | obfuscation | hides the length of an event
 """),
     ),
     places=RequestPlaces(of_model=paths("events input item delta text")),
+    profiles=("openai-agents",),
     speaks=is_event,
     is_event=is_event,
     target=lambda is_document, payloads: "/v1/agents/sessions/session/events",

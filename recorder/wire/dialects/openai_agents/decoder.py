@@ -39,6 +39,8 @@ from recorder.wire.dialects.media import without_bytes
 from recorder.wire.dialects.usage_report import counts_at
 
 RESULT = "function_call_output"
+AT_REST = names("agent.session.idle agent.session.requires_action agent.session.failed")
+RUNNING = names("agent.session.in_progress agent.session.turn.created")
 
 _KINDS: Mapping[str, ItemKind] = {
     "message": "message",
@@ -64,7 +66,7 @@ reasoning_output_tokens output_tokens_details.reasoning_tokens
 total_tokens total_tokens
 """)
 _VERDICTS: Mapping[str, Literal["incomplete", "failed"]] = {"failed": "failed", "cancelled": "incomplete"}
-_FIELDS: Mapping[str, tuple[Field, str]] = {
+FIELDS: Mapping[str, tuple[Field, str]] = {
     "output_text": ("text", "content_index"),
     "reasoning_summary_text": ("summary", "summary_index"),
     "command_execution_output": ("output", ""),
@@ -199,12 +201,12 @@ class HostedAgentsDecoder(HostedDecoder):
         )
 
     def _on_delta(self, type: str, event: Object) -> Facts:
-        field, place = _FIELDS[type.split(".")[-2]]
+        field, place = FIELDS[type.split(".")[-2]]
         added, key = text(event, "delta"), text(event, "item_id") or ""
         return (TextAdded(key, field, whole(event, place) or 0, added),) if added else ()
 
     def _on_text(self, type: str, event: Object) -> Facts:
-        field, place = _FIELDS[type.split(".")[-2]]
+        field, place = FIELDS[type.split(".")[-2]]
         stated, key = text(event, "text") or "", text(event, "item_id") or ""
         return (TextFinished(key, field, whole(event, place) or 0, stated),)
 

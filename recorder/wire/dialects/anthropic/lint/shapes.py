@@ -28,8 +28,7 @@ block.thinking: signature:text thinking!:text
 block.redacted_thinking: data!:text
 block.tool_use: id!:text caller:caller input!:object name!:text toolset_name:text
 caller.direct:
-caller.code_execution_20250825: tool_id!:text
-caller.code_execution_20260120: tool_id!:text
+caller.code_execution_20250825,code_execution_20260120: tool_id!:text
 block.server_tool_use: id!:text caller:caller input!:object name!:text
 block.web_search_tool_result: caller:caller content!:web_search_error|[web_search_result_block]
  tool_use_id!:text
@@ -40,8 +39,7 @@ web_fetch.web_fetch_tool_result_error: error_code!:text
 web_fetch.web_fetch_result: content!:document_block retrieved_at:text url!:text
 document_block: citations:citations_config source!:source title:text type!:text
 citations_config: enabled!:truth
-source.base64: data!:text media_type!:text
-source.text: data!:text media_type!:text
+source.base64,text: data!:text media_type!:text
 block.code_execution_tool_result: content!:code_result tool_use_id!:text
 code_result.code_execution_tool_result_error: error_code!:text
 code_result.code_execution_result: content!:[code_output] return_code!:whole stderr!:text stdout!:text
@@ -66,12 +64,8 @@ tool_search.tool_search_tool_search_result: tool_references!:[tool_reference_blo
 tool_reference_block: tool_name!:text type!:text
 block.container_upload: file_id!:text
 diagnostics: cache_miss_reason:cache_miss
-cache_miss.model_changed: cache_missed_input_tokens!:whole
-cache_miss.system_changed: cache_missed_input_tokens!:whole
-cache_miss.tools_changed: cache_missed_input_tokens!:whole
-cache_miss.messages_changed: cache_missed_input_tokens!:whole
-cache_miss.previous_message_not_found:
-cache_miss.unavailable:
+cache_miss.model_changed,system_changed,tools_changed,messages_changed: cache_missed_input_tokens!:whole
+cache_miss.previous_message_not_found,unavailable:
 stop_details: category:text explanation:text type!:text
 usage: cache_creation:cache_creation cache_creation_input_tokens:whole cache_read_input_tokens:whole
  inference_geo:text input_tokens!:whole output_tokens!:whole output_tokens_details:output_tokens_details

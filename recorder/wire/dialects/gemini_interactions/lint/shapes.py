@@ -37,14 +37,12 @@ step.mcp_server_tool_call: arguments!:object id!:text name!:text server_name!:te
 step.mcp_server_tool_result: call_id!:text result!:object|[content]|text name:text server_name:text
 step.code_execution_call: arguments!:code id!:text signature:text
 step.code_execution_result: call_id!:text result!:[content]|text is_error:truth signature:text
-step.file_search_call: id!:text signature:text
-step.file_search_result: call_id!:text signature:text
+step.file_search_call,processing_call: id!:text signature:text
+step.file_search_result,processing_result: call_id!:text signature:text
 step.google_maps_call: id!:text arguments:queries signature:text
 step.google_maps_result: call_id!:text result!:[maps_result] signature:text
 step.google_search_call: arguments!:queries id!:text search_type:text signature:text
 step.google_search_result: call_id!:text result!:[search_result] is_error:truth signature:text
-step.processing_call: id!:text signature:text
-step.processing_result: call_id!:text signature:text
 step.retrieval_call: arguments!:queries id!:text retrieval_type:text signature:text
 step.retrieval_result: call_id!:text is_error:truth signature:text
 step.tool_search_call: arguments!:function_names id!:text signature:text
@@ -54,25 +52,21 @@ step.url_context_result: call_id!:text result!:[url_result] is_error:truth signa
 delta.text: text!:text
 delta.text_annotation_delta: annotations:[annotation]
 delta.thought_summary: content!:content
-delta.thought_signature: signature:text
+delta.thought_signature,file_search_call,processing_call,processing_result: signature:text
 delta.arguments_delta: arguments!:text
 delta.audio: channels:integer data:text mime_type:text rate:integer sample_rate:integer uri:text
 delta.document: data:text mime_type:text uri:text
-delta.image: data:text mime_type:text resolution:text uri:text
-delta.video: data:text mime_type:text resolution:text uri:text
+delta.image,video: data:text mime_type:text resolution:text uri:text
 delta.function_result: result!:object|[content]|text is_error:truth name:text
 delta.mcp_server_tool_call: arguments!:object name!:text server_name!:text
 delta.mcp_server_tool_result: result!:object|[content]|text name:text server_name:text
 delta.code_execution_call: arguments!:code signature:text
 delta.code_execution_result: result!:text is_error:truth signature:text
-delta.file_search_call: signature:text
 delta.file_search_result: result!:[object] signature:text
 delta.google_maps_call: arguments:queries signature:text
 delta.google_maps_result: result:[maps_result] signature:text
 delta.google_search_call: arguments!:queries signature:text
 delta.google_search_result: result!:[search_result] is_error:truth signature:text
-delta.processing_call: signature:text
-delta.processing_result: signature:text
 delta.retrieval_call: arguments!:queries retrieval_type:text signature:text
 delta.retrieval_result: is_error:truth signature:text
 delta.tool_search_call: arguments:function_names signature:text

@@ -60,10 +60,9 @@ computer.drag: path!:[point] keys:[text]
 point: x!:whole y!:whole
 computer.keypress: keys!:[text]
 computer.move: x!:whole y!:whole keys:[text]
-computer.screenshot:
+computer.screenshot,wait:
 computer.scroll: scroll_x!:whole scroll_y!:whole x!:whole y!:whole keys:[text]
 computer.type: text!:text
-computer.wait:
 item.computer_call_output: id!:text call_id!:text output!:screenshot status!:text
  acknowledged_safety_checks:[acknowledged_safety_check] created_by:text
 screenshot: type!:text file_id:text image_url:text
@@ -102,15 +101,13 @@ output: outcome!:outcome stderr!:text stdout!:text created_by:text
 outcome.timeout:
 outcome.exit: exit_code!:whole
 item.apply_patch_call: id!:text call_id!:text operation!:patch status!:text caller:caller created_by:text
-patch.create_file: diff!:text path!:text
+patch.create_file,update_file: diff!:text path!:text
 patch.delete_file: path!:text
-patch.update_file: diff!:text path!:text
 item.apply_patch_call_output: id!:text call_id!:text status!:text caller:caller created_by:text output:text
 item.mcp_call: id!:text arguments!:text name!:text server_label!:text approval_request_id:text error:mcp_error
  output:text status:text
-mcp_error.mcp_protocol_error: code!:whole message!:text
+mcp_error.mcp_protocol_error,http_error: code!:whole message!:text
 mcp_error.mcp_tool_execution_error: content!:any
-mcp_error.http_error: code!:whole message!:text
 item.mcp_list_tools: id!:text server_label!:text error:text
 item.mcp_approval_request: id!:text arguments!:text name!:text server_label!:text
 item.mcp_approval_response: id!:text approval_request_id!:text approve!:truth reason:text
@@ -127,15 +124,12 @@ moderation_out.moderation_result: categories!:{truth} category_applied_input_typ
  category_scores!:{number} flagged!:truth model!:text
 moderation_out.error: code!:text message!:text
 cache_diagnostics.cache_miss: cache_missed_tokens!:whole reason!:text comparison_reusable_tokens:whole
-cache_diagnostics.cache_hit:
-cache_diagnostics.comparison_response_not_found:
-cache_diagnostics.unavailable:
+cache_diagnostics.cache_hit,comparison_response_not_found,unavailable:
 prompt_cache_options: mode!:text ttl!:text comparison_response_id:text
 reasoning: context:text effort:text generate_summary:text mode:text summary:text
 text_config: format:format verbosity:text
-format.text:
+format.text,json_object:
 format.json_schema: name!:text schema!:object description:text strict:truth
-format.json_object:
 tool_usage: image_gen!:tool_usage_image_gen web_search!:tool_usage_web_search
 tool_usage_image_gen: input_tokens!:whole input_tokens_details!:image_input_tokens_details
  output_tokens!:whole total_tokens!:whole cached_tokens:whole
