@@ -6,6 +6,7 @@ import re
 from array import array
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 from recorder.lint.rule import Faults, Hit, Hits, rules
 from recorder.lint.stream import StreamBlock, StreamView
@@ -72,8 +73,7 @@ class SseWalk:
             yield "ST001", Hit(block.pos)
         if block.is_event:
             self._has_ended = self._has_ended or block.type in self._terminal
-            if self._spoken.is_open and not self._stream.is_switched and self._spoken.hear(object_(block.payload)):
-                yield OTHER_API, Hit(block.pos, f"it is {self._spoken.dialect.name}")
+            yield from self._other_api(block.pos, block.payload)
             if block.payload is None and not is_done_mark(block) and block.data != b"null" and is_text(block.raw):
                 yield "ST002", Hit(block.pos, "" if block.data else "its data is empty")
         elif block.kind == "frame" and not any(_foreign_lines(block)):
@@ -82,12 +82,18 @@ class SseWalk:
             yield from self._no_field(block)
 
     def end(self) -> Faults:
+        if not self._stream.is_stream and self._stream.status < 400:
+            yield from self._other_api(None, self._stream.document)
         yield from self._unterminated()
         if not self._stream.is_switched:  # pings keep a connection alive, and are not part of a turn
             for hit in self._blocks.silences(self._stream, PROXY_SILENCE_NS):
                 yield "ST007", hit
         for hit in self._events.silences(self._stream, CODEX_SILENCE_NS):
             yield "ST008", hit
+
+    def _other_api(self, pos: int | None, payload: Any) -> Faults:
+        if self._spoken.is_open and not self._stream.is_switched and self._spoken.hear(object_(payload)):
+            yield OTHER_API, Hit(pos, f"it is {self._spoken.dialect.name}")
 
     def _marks(self, block: StreamBlock, is_first: bool) -> Faults:
         """Yield a byte order mark, and the first block whose lines end with a carriage return."""
@@ -222,8 +228,8 @@ botocore raises ChecksumMismatch, which ends the stream; the SDKs for JavaScript
 Smithy, Amazon Event Stream Specification; botocore, eventstream.py
 
 ST012 error
-The stream is of another API than its path says.
-The SDK of the path finds none of its events: openai-python yields chunks without `choices`, anthropic an
+The answer is of another API than its path says.
+The SDK of the path finds nothing in it: openai-python yields chunks without `choices`, anthropic an
  empty message, and no error is raised. It is read as what it is, and not judged any further.
 openai-python 3.52, _streaming.py; anthropic 2.11, lib/streaming/_messages.py
 """,

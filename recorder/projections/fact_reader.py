@@ -57,6 +57,7 @@ _NOTHING: Sequence[Fact] = ()
 _FIELDS = (b"event:", b"id:", b"retry:")  # of a block without data, which is neither a text nor an error
 
 _NO_ANSWER = (
+    ApiSpoken,
     UnknownType,
     MalformedPayload,
     UnterminatedEvent,
@@ -142,7 +143,7 @@ class FactReader:
         self._fast_path.update(decoder.fast_paths())
 
     def _hear(self, payload: bytes) -> Sequence[Fact]:
-        """Return what a first payload shows of the format of the stream. Messages over WebSocket are of their path."""
+        """Return what a first payload, or a document, shows of its format. A message over WebSocket is of its path."""
         if self._framing is MESSAGES or not self._spoken.hear(request_object(payload)):
             return _NOTHING
         self._read_as(self._spoken.dialect)
@@ -179,9 +180,7 @@ class FactReader:
         if start is not None and length is not None and event.kind == "frame":
             payload = event.raw[start : start + length]
             spoken = self._hear(payload) if self._spoken.is_open else _NOTHING
-            facts = self._heard(self._tell(event.type, payload))
-            if spoken:
-                facts = [*spoken, *facts]
+            facts = self._heard([*spoken, *self._tell(event.type, payload)])
         else:
             read = _READERS.get(event.kind)
             facts = self._heard(read(self, event)) if read else _NOTHING
@@ -339,7 +338,9 @@ class FactReader:
         size_bytes, body = self._body.size_bytes, self._body.take()
         if body is None:
             return (OversizedPayload(size_bytes),)
-        facts = self._document(body) if body else _NOTHING
+        is_open = self._spoken.is_open and self._http_status < ERROR_STATUS
+        spoken = self._hear(body) if body and is_open else _NOTHING
+        facts = [*spoken, *self._document(body)] if body else _NOTHING
         return facts if any(isinstance(fact, ErrorReported) for fact in facts) else self._refused(body) or facts
 
     def _refused(self, body: bytes) -> Sequence[Fact]:

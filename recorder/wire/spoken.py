@@ -1,4 +1,4 @@
-"""The format that a stream has, by its first payloads: a gateway may answer in another one than its path says.
+"""The format of a stream, by its first payloads, or of a document: a gateway may answer in another than its path says.
 
 Who cuts a stream into events and who reads them ask here, so that both come to the same answer. Pure.
 """
@@ -13,7 +13,7 @@ PAYLOADS_LIMIT = 8
 
 
 class SpokenDialect:
-    """The dialect of one stream, told by its payloads in order."""
+    """The dialect of one response, told by its payloads in order."""
 
     def __init__(self, dialect: Dialect) -> None:
         """`dialect` is that of its path. One that cannot be told by a payload counts as it is; of an unknown path any

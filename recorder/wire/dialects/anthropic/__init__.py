@@ -69,7 +69,8 @@ def is_event(payload: Object) -> bool:
 
 def speaks(payload: Object) -> bool:
     """Return whether a payload is a message or an event of one; an Assistants message has an `object`."""
-    return (is_event(payload) or payload.get("type") == "message") and "object" not in payload
+    is_message = payload.get("type") == "message" and "content" in payload
+    return (is_event(payload) or is_message) and "object" not in payload
 
 
 _MESSAGES = ("", "message.")

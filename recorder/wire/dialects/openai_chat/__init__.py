@@ -57,6 +57,15 @@ def _is_last(chunks: Sequence[Object]) -> bool:
 
 _CHOICES = ("choices.*.delta.", "choices.*.message.")
 
+
+def speaks(payload: Object) -> bool:
+    """Return whether a payload is a completion or a chunk of one: some gateways leave the `object` out."""
+    is_named = str(payload.get("object")).startswith("chat.completion")
+    return is_named or any(not _ANSWER.isdisjoint(choice) for choice in objects(payload, "choices"))
+
+
+_ANSWER = frozenset({"delta", "message", "text"})
+
 DIALECT = Dialect(
     name="openai-chat",
     sdk=Sdk("openai", "openai", "OpenAI", "chat.completions.create", "/chat/completions", ("model", "messages")),
@@ -137,7 +146,7 @@ padding | p | the same at Mistral
     ),
     profiles=("chat",),
     has_error_lines=True,
-    speaks=lambda payload: str(payload.get("object")).startswith("chat.completion") or "choices" in payload,
+    speaks=speaks,
     is_event=lambda payload: payload.get("object") == CHUNK,
     target=lambda is_document, payloads: "/v1/chat/completions",
 )
