@@ -112,7 +112,11 @@ def inode_of(path: Path) -> int:
         return 0
 
 
-def test_kill_9_hurts_neither_side_and_the_log_has_what_they_saw(tmp_path: Path) -> None:
+AT_ANY_LINE = [pytest.param(lines, marks=pytest.mark.slow) for lines in range(1, 300, 10)]
+
+
+@pytest.mark.parametrize("lines", [200, *AT_ANY_LINE])
+def test_kill_9_hurts_neither_side_and_the_log_has_what_they_saw(tmp_path: Path, lines: int) -> None:
     db, ended = tmp_path / "recorder.db", tmp_path / "ended"
     with tapped(db, "sh", "-c", f"cat; echo over > {ended}") as ran:
         assert ran.stdin is not None
@@ -120,7 +124,7 @@ def test_kill_9_hurts_neither_side_and_the_log_has_what_they_saw(tmp_path: Path)
         for number in range(300):
             ran.stdin.write(b'{"jsonrpc":"2.0","method":"%d"}\n' % number)
         ran.stdin.flush()
-        seen = [ran.stdout.readline() for _ in range(200)]
+        seen = [ran.stdout.readline() for _ in range(lines)]
         os.kill(ran.pid, signal.SIGKILL)
         seen += ran.stdout.readlines()  # to its end
         wait_until(ended.exists)
