@@ -108,6 +108,7 @@ def folded(exchange: Exchange, events: Iterable[Event]) -> Rows:
 
 
 PATHS = {
+    "a2a": "/agent",
     "anthropic": "/v1/messages",
     "anthropic-sessions": "/v1/sessions/sesn_1/events/stream",
     "bedrock-converse": "/model/m/converse-stream",

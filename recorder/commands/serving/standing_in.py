@@ -19,8 +19,8 @@ from recorder.model.text import safe_text
 from recorder.recordings.names import is_file
 from recorder.replay.matching import Miss
 from recorder.replay.stdio import ProgramRun, is_request, of_program
+from recorder.wire.dialects.json_rpc import SERVER_ERROR
 from recorder.wire.dialects.json_values import as_json, request_object
-from recorder.wire.dialects.mcp import SERVER_ERROR
 from recorder.wire.framing.lines import LineParser
 
 READ_BYTES = 64 * 2**10

@@ -31,7 +31,7 @@ from recorder.model.events import STDIO, SWITCHED, RequestHead, ResponseHead, Si
 from recorder.model.text import safe_text
 from recorder.proxy.recording import ExchangeRecorder, new_id
 from recorder.store.location import chosen_url, journal_root
-from recorder.wire.dialects.mcp import JSON_RPC
+from recorder.wire.dialects.json_rpc import JSON_RPC
 
 READ_BYTES = 64 * 2**10  # what a pipe of Linux holds
 LOOK_S = 1.0  # between two looks at the journal: for so long nobody but the recorder has what somebody deletes of it

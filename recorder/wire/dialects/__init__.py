@@ -50,6 +50,7 @@ _FOLDERS = (
     "recorder.wire.dialects.anthropic",
     "recorder.wire.dialects.gemini",
     "recorder.wire.dialects.gemini_interactions",
+    "recorder.wire.dialects.a2a",
     "recorder.wire.dialects.mcp",
     "recorder.wire.dialects.anthropic_sessions",
     "recorder.wire.dialects.ollama",

@@ -72,6 +72,8 @@ previous_response_id body.previous_response_id
 previous_response_id body.previous_interaction_id
 # Anthropic Messages, as its SDKs' tool runner sends it
 previous_response_id body.thread.previous_message_id
+# A2A: the task that a message goes on with
+previous_response_id body.params.message.taskId
 # MCP: the server gives the id with its answer to the first request
 previous_response_id header.mcp-session-id
 prompt_cache_key body.prompt_cache_key

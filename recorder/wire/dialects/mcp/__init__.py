@@ -15,24 +15,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from recorder.model.events import Header, header
 from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields
+from recorder.wire.dialects.json_rpc import JSON_RPC, MEMBERS, error_body, renumbering
 from recorder.wire.dialects.json_values import Object, text
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.mcp.decoder import RESULT, McpDecoder
-from recorder.wire.dialects.mcp.ids import renumbering
 
 _HEADERS = ("mcp-session-id", "mcp-protocol-version")
 _ACCEPTED = ("application/json", "text/event-stream")
 """A client of streamable HTTP accepts both, and says so in each POST."""
-
-JSON_RPC = "application/json-rpc"
-"""The type of the lines of a program that speaks JSON-RPC."""
-
-SERVER_ERROR = -32000
-"""The code of JSON-RPC that a server may use for an error of its own."""
 
 
 class _Message(Payload):
@@ -61,14 +54,6 @@ def speaks(payload: Object) -> bool:
     return "jsonrpc" in payload and text(payload, "result", "protocolVersion") is not None
 
 
-def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
-    """Return an error of JSON-RPC. It has no id: clients over HTTP take that of their request."""
-    data = {"status": status, "code": code} if code else {"status": status}
-    return {"jsonrpc": "2.0", "id": None, "error": {"code": SERVER_ERROR, "message": message, "data": data}}
-
-
-_OF_A_MESSAGE = "jsonrpc method"
-
 DIALECT = Dialect(
     name="mcp",
     routes=re.compile(r"^\S+ /(?:.*/)?mcp/?$"),
@@ -92,10 +77,10 @@ id | params.progressToken | of one request
 """),
     ),
     request_noise=(
-        RequestNoise("fields", "mcp-id", "id", "made anew for each request", _OF_A_MESSAGE),
-        RequestNoise("fields", "mcp-meta", "params._meta", "what a client says beside a request", _OF_A_MESSAGE),
-        RequestNoise("fields", "mcp-client", "params.clientInfo", "the version of a client", _OF_A_MESSAGE),
-        RequestNoise("fields", "mcp-cancelled", "params.requestId", "names a request", _OF_A_MESSAGE),
+        RequestNoise("fields", "mcp-id", "id", "made anew for each request", MEMBERS),
+        RequestNoise("fields", "mcp-meta", "params._meta", "what a client says beside a request", MEMBERS),
+        RequestNoise("fields", "mcp-client", "params.clientInfo", "the version of a client", MEMBERS),
+        RequestNoise("fields", "mcp-cancelled", "params.requestId", "names a request", MEMBERS),
     ),
     places=RequestPlaces(of_model=("_meta.progressToken", "params.progressToken")),  # which are ids, and no secrets
     operation="execute_tool",

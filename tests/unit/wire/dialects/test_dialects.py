@@ -397,6 +397,9 @@ ENDINGS = [
     ("mcp", frame({"jsonrpc": "2.0", "id": 0, "result": {}}), "completed"),
     ("mcp", frame({"jsonrpc": "2.0", "id": 0, "error": {"code": -32601}}), "failed"),
     ("mcp", frame({"jsonrpc": "2.0", "id": 0, "method": "sampling/createMessage"}), None),
+    ("a2a", frame({"result": {"kind": "status-update", "status": {"state": "completed"}}}), "completed"),
+    ("a2a", frame({"result": {"statusUpdate": {"status": {"state": "TASK_STATE_FAILED"}}}}), "failed"),
+    ("a2a", frame({"result": {"kind": "status-update", "status": {"state": "working"}}}), None),
     ("bedrock-converse", frame({"usage": {}}, "metadata"), "completed"),
     ("bedrock-converse", frame({"message": "no"}, "throttlingException"), "failed"),
     ("ollama", frame({"done": True}), "completed"),
@@ -419,7 +422,7 @@ def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None)
 
 def test_these_wire_formats_promise_a_last_event() -> None:
     promising = {dialect.name for dialect in DIALECTS if dialect.needs_terminal}
-    others = {"gemini-interactions", "mcp", "ollama", "openai-realtime", "gemini-live"}
+    others = {"a2a", "gemini-interactions", "mcp", "ollama", "openai-realtime", "gemini-live"}
     others |= {"bedrock-converse", "bedrock-invoke"}
     assert promising == {"openai-responses", "anthropic", *others}, (
         "name a further one here, and its last event in `ENDINGS`"

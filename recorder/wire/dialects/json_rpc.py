@@ -1,16 +1,33 @@
-"""The ids by which messages of JSON-RPC belong together: a recorded answer gets those of the client that asks now.
+"""What the formats share that send messages of JSON-RPC: its errors, and the ids by which messages belong together.
 
-Ids and progress tokens are the client's own, and made anew in each run. Of a message only they are changed; every other
-member stays byte for byte.
+Ids and progress tokens are the client's own, and made anew in each run: a recorded answer gets those of the client that
+asks now. Of a message only they are changed; every other member stays byte for byte.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
 from recorder.wire.dialects.json_values import Object, as_json, object_, request_object
+
+JSON_RPC = "application/json-rpc"
+"""The type of the lines of a program that speaks JSON-RPC."""
+
+SERVER_ERROR = -32000
+"""The code of JSON-RPC that a server may use for an error of its own."""
+
+MEMBERS = "jsonrpc method"
+"""Of a request."""
+
+
+def error_body(status: int, message: str, code: str | None) -> dict[str, Any]:
+    """Return an error of JSON-RPC. It has no id: clients over HTTP take that of their request."""
+    data = {"status": status, "code": code} if code else {"status": status}
+    return {"jsonrpc": "2.0", "id": None, "error": {"code": SERVER_ERROR, "message": message, "data": data}}
+
 
 Members = dict[str, msgspec.Raw]
 _members = msgspec.json.Decoder(Members).decode

@@ -1,0 +1,115 @@
+"""A2A (Agent2Agent): messages of JSON-RPC between agents, in version 1.0 and in 0.3.
+
+`SendStreamingMessage` (`message/stream`) and `SubscribeToTask` (`tasks/resubscribe`) are answered with server-sent
+events, each a response with the same id. Its result is a task, a message, or a change of a task: of its status or of an
+artifact. In 1.0 a member says which, in 0.3 `kind`. The path is the agent's own: the method says that it is A2A.
+
+The type of an event is what its result is, and of a task or its status the state as well. Must not know: other wire
+formats. Its bindings to REST and gRPC are not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from recorder.model.events import Header
+from recorder.wire.dialects.a2a.conversation import A2aConversation
+from recorder.wire.dialects.a2a.decoder import ENDINGS, MEMBERS_OF, A2aDecoder, state_of
+from recorder.wire.dialects.dialect import Dialect, Ending, RequestNoise, RequestPlaces, ResponseFields, noise_fields
+from recorder.wire.dialects.dialect import paths as paths_below
+from recorder.wire.dialects.json_rpc import MEMBERS, error_body, renumbering
+from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text
+
+_METHOD = re.compile(
+    rb'"method"\s*:\s*"(?:message/(?:send|stream)|tasks/(?:get|list|cancel|resubscribe|pushNotificationConfig/\w+)'
+    rb"|agent/getAuthenticatedExtendedCard|(?:Send(?:Streaming)?Message|SubscribeToTask|(?:Get|List|Cancel)Tasks?"
+    rb'|(?:Create|Get|List|Delete)TaskPushNotificationConfigs?|GetExtendedAgentCard))"'
+)
+
+
+class _Status(msgspec.Struct):
+    state: Text | None = None
+
+
+class _Of(msgspec.Struct, rename="camel"):
+    status: _Status | None = None
+
+
+class _Result(_Of, rename="camel"):
+    kind: Text | None = None
+    task: _Of | None = None
+    message: object = None
+    status_update: _Of | None = None
+    artifact_update: object = None
+
+
+class _Response(Payload):
+    result: _Result | None = None
+
+
+def _name(response: _Response) -> Named:
+    result = response.result
+    if response.error or result is None:
+        return ERROR if response.error else None, None, None, None
+    kind = result.kind
+    of: _Of = result
+    for name, member in (("task", result.task), ("status-update", result.status_update)):
+        if member is not None:
+            kind, of = name, member
+    if kind is None:
+        kind = "message" if result.message else "artifact-update" if result.artifact_update else None
+    state = state_of(of.status.state if of.status else None)
+    return f"{kind}.{state}" if kind and state else kind, None, None, None
+
+
+def is_asked(headers: Sequence[Header], body: bytes) -> bool:
+    """Return whether a request has a method of A2A. MCP has some of the same names, and headers of its own."""
+    if b'"jsonrpc"' not in body or any(name.lower().startswith("mcp-") for name, _ in headers):
+        return False
+    return _METHOD.search(body) is not None
+
+
+_TERMINAL: dict[str, Ending] = {"message": "completed", ERROR: "failed"}
+for _state, _ending in ENDINGS.items():
+    _TERMINAL |= {f"task.{_state}": _ending, f"status-update.{_state}": _ending}
+
+_BELOW = {"of": ("result.", *(f"result.{member}." for member in MEMBERS_OF))}
+
+DIALECT = Dialect(
+    name="a2a",
+    routes=re.compile("(?!)"),
+    is_asked=is_asked,
+    keys=KeyExtractor(_Response, _name),
+    decoder=A2aDecoder,
+    terminal=_TERMINAL,
+    needs_terminal=True,
+    error_body=error_body,
+    renumbering=renumbering,
+    conversation=A2aConversation,
+    fields=ResponseFields(
+        texts=paths_below("of>parts.*.text of>status.message.parts.*.text of>artifact.parts.*.text", **_BELOW),
+        noise=noise_fields(
+            """
+id | id | made anew for each request
+id | of>id of>taskId of>contextId of>messageId of>artifact.artifactId of>artifacts.*.artifactId
+ | made anew for each task, message and artifact
+id | of>status.message.messageId of>status.message.taskId of>status.message.contextId
+ | the same of the message of a status
+id | of>history.*.messageId of>history.*.taskId of>history.*.contextId | the same of earlier messages
+time | of>status.timestamp | when a status began
+""",
+            **_BELOW,
+        ),
+    ),
+    request_noise=(
+        RequestNoise("fields", "a2a-message", "params.message.messageId", "made anew for each message", MEMBERS),
+        RequestNoise("fields", "a2a-task", "params.message.taskId", "names a task", MEMBERS),
+        RequestNoise("fields", "a2a-context", "params.message.contextId", "names a conversation", MEMBERS),
+        RequestNoise("fields", "a2a-earlier", "params.message.referenceTaskIds", "names earlier tasks", MEMBERS),
+    ),
+    places=RequestPlaces(of_model=("params.message.parts",)),
+    operation="invoke_agent",
+)
