@@ -20,6 +20,8 @@ CUT, AGAIN, LISTED = 14, 11, 19
 """Where the first stream ends, where the next begins, and up to where the history goes that is listed then."""
 ASKED: Any = [{"type": "user.message", "content": said("What is here?")}]
 EVENT_STREAM = "text/event-stream"
+AT_ONCE = "HT004"
+"""What the server here does: it sends a whole stream in one piece."""
 TOKENS = 10 + 100 + 20 + 3 + 8 + 9
 
 
@@ -102,6 +104,7 @@ def test_a_session_that_is_cut_resumed_and_listed_counts_once(tmp_path: Path) ->
     assert last["usage"]["input_tokens"] == whole["usage"]["input_tokens"] == TOKENS
     used = json.loads(run(db, "usage", "--json").out)
     assert str(TOKENS) in json.dumps(used)
+    assert run(uncut, "lint", SESSION, "--ignore", AT_ONCE).code == 0
     assert [row["input_tokens"] for row in used] == [TOKENS]
 
 
@@ -133,6 +136,7 @@ def test_a_session_of_openai_that_is_resumed_counts_once_and_answers_its_sdk_aga
     assert earlier["superseded_by"] == last["exchange_id"]
     assert told(last) == told(whole)
     assert last["usage"] == whole["usage"]
+    assert run(uncut, "lint", hosted_openai.SESSION, "--ignore", AT_ONCE).code == 0
     with running(uncut, "mock", hosted_openai.SESSION) as mock:
         assert hosted_openai.openai_events(f"{mock.base}/openai") == live
 
