@@ -39,6 +39,14 @@ MEMBERS_OF: Mapping[str, Kind] = {
 }
 """The members of a result in version 1.0, and what 0.3 calls them."""
 
+_BY_MEMBER: Mapping[str, Kind] = {
+    "messageId": "message",
+    "artifact": "artifact-update",
+    "taskId": "status-update",
+    "status": "task",
+}
+"""What a result is that has one of these members, and no kind."""
+
 ENDINGS: Mapping[str, Ending] = {
     "completed": "completed",
     "input-required": "completed",
@@ -85,7 +93,11 @@ class A2aDecoder(JsonDecoder):
                 is_more = flag(of, "append") or False
                 facts = self._artifact(object_(of, "artifact"), is_more=is_more, is_last=flag(of, "lastChunk") or False)
                 return [*self._begun(text(of, "taskId"), None), *facts]
-        return (UnknownType(kind),) if kind and type is not None else ()
+        return (UnknownType(kind or "(no kind)"),)
+
+    def whole(self, payload: Any) -> Facts:
+        """Decode a document: those about cards, lists and notices have nothing of a task."""
+        return [fact for fact in self.payload(None, payload) if not isinstance(fact, UnknownType)]
 
     def _task(self, task: Object) -> Facts:
         facts: list[Fact] = [*self._begun(text(task, "id"), None)]
@@ -128,14 +140,17 @@ def _key(artifact_id: str) -> str:
 
 
 def _told(result: Object) -> tuple[str | None, Object]:
-    """Return what a result is, in the word of version 0.3. A task that was asked for is not named in 1.0."""
+    """Return what a result is, in the word of version 0.3. Some servers of that leave it out, as 1.0 does of a task."""
     kind = text(result, "kind")
     if kind is not None:
         return kind, result
     for member, name in MEMBERS_OF.items():
         if isinstance(result.get(member), dict):
             return name, result[member]
-    return ("task", result) if "status" in result and "id" in result else (None, result)
+    for member, name in _BY_MEMBER.items():
+        if member in result:
+            return name, result
+    return None, result
 
 
 def _finished(state: str) -> Sequence[Fact]:

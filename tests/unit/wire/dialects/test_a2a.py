@@ -128,6 +128,21 @@ def test_a_document_has_a_message_or_a_task(result: Any, text: str) -> None:
     assert not made["anomalies"]
 
 
+@table(
+    ("result", "state"),
+    [
+        ({"taskId": "t", "status": {"state": "completed"}, "final": True}, "completed"),
+        ({"messageId": "m", "parts": []}, "completed"),
+        ({"kind": "hologram"}, None),
+    ],
+)
+def test_a_result_without_a_kind_is_told_by_its_members(result: Any, state: str | None) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": "1", "result": result}).encode()
+    made = rows(b"data: " + body + b"\n\n")
+    assert made["exchanges"][0].finish_reason == state
+    assert ("unknown_type" in [row.kind for row in made["anomalies"]]) == (state is None)
+
+
 def test_an_error_of_json_rpc_is_that_of_the_exchange() -> None:
     body = b'data: {"jsonrpc":"2.0","id":"1","error":{"code":-32602,"message":"no such report"}}\n\n'
     [exchange] = rows(body)["exchanges"]
