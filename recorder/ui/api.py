@@ -40,6 +40,7 @@ from recorder.store.queries.session_named import session_named
 from recorder.ui import follow
 from recorder.ui.asked import asked
 from recorder.ui.copies import recorder_line
+from recorder.ui.find import events_with
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
 from recorder.ui.raw import details, exchange_body, listed, model_request, raw_exchange, sliced
@@ -302,6 +303,9 @@ ROUTES: dict[str, Handler] = {
         context.log, parameters["session"], parameters.text("exchange"), parameters.number("after", -1, -1)
     ),
     f"{SESSION}/marks": lambda context, parameters: marks(context.log, parameters["session"]),
+    f"{SESSION}/find?text": lambda context, parameters: events_with(
+        context.log, parameters["session"], parameters.text("text")
+    ),
     f"{SESSION}/follow": _follow_session,
     f"{EXCHANGE}/track?at": lambda context, parameters: segment(
         context.log, *parameters.exchange, parameters.number("at", 0), context.tracks

@@ -76,6 +76,26 @@ export class FileSource {
     return { events: rows };
   }
 
+  /**
+   * @param {string} _session
+   * @param {string} text
+   * @returns {Promise<FoundEvents>}
+   */
+  async find(_session, text) {
+    const needles = [text.toLowerCase(), JSON.stringify(text).slice(1, -1).toLowerCase()];
+    /** @type {Record<string, number[]>} */
+    const events = {};
+    for (const [number, { last }] of Object.entries(this.data.exchanges)) {
+      events[number] = [];
+      for (let pos = 0; pos <= last; pos++) {
+        const raw = this.raw(Number(number), pos);
+        const shown = typeof raw === "string" ? raw.toLowerCase() : "";
+        if (needles.some((needle) => shown.includes(needle))) events[number].push(pos);
+      }
+    }
+    return { events, is_all: true };
+  }
+
   /** @param {string} _session @param {number} number @returns {Promise<Asked>} */
   asked(_session, number) {
     return Promise.resolve({ number, before: null, is_complete: true, read: null });

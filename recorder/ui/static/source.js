@@ -199,6 +199,14 @@ export class HttpSource {
 
   /**
    * @param {string} session
+   * @param {string} text
+   */
+  find(session, text) {
+    return api(`/api/sessions/${encode(session)}/find?text=${encode(text)}`);
+  }
+
+  /**
+   * @param {string} session
    * @param {number} exchange
    * @param {number} pos
    */

@@ -115,6 +115,12 @@ interface Mark {
   why?: string | null;
 }
 
+/** The positions of events by the number of their exchange. */
+interface FoundEvents {
+  events: Record<string, number[]>;
+  is_all: boolean;
+}
+
 /** Recorded bytes: a text if they are UTF-8, else base64. */
 type RawBytes = string | { base64: string };
 
@@ -311,6 +317,7 @@ interface Source {
   segment(session: string, exchange: number, at: number): Promise<Segment>;
   events(session: string, exchange: number, from: number, limit: number): Promise<{ events: EventRow[] }>;
   event(session: string, exchange: number, pos: number): Promise<EventDetails>;
+  find(session: string, text: string): Promise<FoundEvents>;
   asked(session: string, exchange: number, isBrief: boolean): Promise<Asked>;
   /**
    * Calls back when the session has grown, with a sentence when that cannot be known, and with null when it can again.

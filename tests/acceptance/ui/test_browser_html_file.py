@@ -28,6 +28,7 @@ async (player, [exchange, count]) => {
   const positions = [...Array(count).keys()];
   return {
     details: await Promise.all(positions.map((pos) => source.event("any", exchange, pos))),
+    found: (await source.find("any", "Weather in ")).events[exchange],
     rows: (await source.events("any", exchange, 0, count)).events,
   };
 }
@@ -78,6 +79,7 @@ async def assert_events(tab: Tab, file: Given) -> None:
         assert details["chain"] == {"hash": row["hash"], "previous": previous, "holds": True}
         previous = row["hash"]
     assert [[row[key] for key in KEYS] for row in found["rows"]] == [[row[key] for key in KEYS] for row in file.events]
+    assert found["found"] == [row["pos"] for row in file.events if "weather in " in row["raw"].lower()]
     assert [row["size_bytes"] for row in found["rows"]] == [len(row["raw"].encode()) for row in file.events]
 
 

@@ -21,6 +21,20 @@ ODD = 150  # events of which a rule complains: more than the places that `record
 LINES = 15_000  # 345,000 characters: more than are drawn at first
 
 REACHED = "([player, least, most]) => player.dataset.pos >= least && player.dataset.pos <= most"
+NAMED = """
+({ player }) => new Promise((done) => {
+  const [wrong, shown] = [[], new Set()];
+  const look = () => {
+    const { details, title } = player.inspector;
+    if (details) shown.add(details.event.pos);
+    if (details && !title.textContent.startsWith(`1:${details.event.pos} `)) wrong.push(title.textContent);
+    if (shown.size < 4) requestAnimationFrame(look);
+    else done([wrong, shown.size]);
+  };
+  look();
+})
+"""
+"""Returns the names in the inspector that were not those of what it showed, while it showed four events."""
 DOCUMENT = "(player) => player.player.document()"
 SHORTER = "([player, length]) => player.player.document().items[0].text.length < length"
 SHOWN = "([element, text]) => element.textContent === text"
@@ -102,6 +116,35 @@ async def test_keys_go_from_finding_to_finding(tab: Tab) -> None:
     await tab.page.wait_for_selector(place, state="attached")
 
 
+async def test_events_are_filtered_by_text_and_kind_and_sorted_by_silence(lengthy_tab: Tab) -> None:
+    await lengthy_tab.open("#/s/team")
+    page = lengthy_tab.page
+    events, shown = page.get_by_role("grid", name="Events"), page.get_by_role("tab", name="Events")
+    await page.get_by_label("Text in an event").fill("galileo")
+    await expect(shown).to_contain_text("1 of ")
+    await events.locator(".virtual-row").click()
+    await expect(page.get_by_role("heading", name="5:1 body")).to_be_visible()
+    await page.get_by_label("Text in an event").fill("")
+    await page.get_by_label("Kind or type").select_option("Kinds:response")
+    await expect(shown).to_contain_text("5 of ")
+    await page.get_by_label("Exchange", exact=True).select_option("2")
+    await expect(events.locator(".event-pos")).to_have_text(["2:2"])
+    for label in ("Kind or type", "Exchange"):
+        await page.get_by_label(label, exact=True).select_option("")
+    await events.get_by_role("button", name="Silence").click()
+    await expect(events.locator(".event-silence").first).to_have_text("+100.0 ms")
+    assert await lengthy_tab.violations() == []
+
+
+async def test_the_inspector_never_shows_an_event_below_the_name_of_another(tab: Tab) -> None:
+    await tab.open("#/s/long/x/1/e/10")
+    await tab.page.get_by_role("combobox", name="Speed").select_option("4")
+    await tab.page.get_by_role("button", name="Play").click()
+    wrong, shown = await tab.page.locator(PLAYER).evaluate(NAMED)
+    assert wrong == []
+    assert shown > 1
+
+
 async def test_all_findings_are_listed_and_each_leads_to_its_event(lengthy_tab: Tab) -> None:
     await lengthy_tab.open("#/s/odd/x/1/e/0")
     page = lengthy_tab.page
@@ -180,7 +223,7 @@ async def test_long_silences_between_exchanges_are_drawn_shorter(lengthy_tab: Ta
 async def test_a_narrow_window_shows_one_panel_at_a_time(tab: Tab) -> None:
     await tab.show(NARROW)
     await tab.open("#/s/agent/x/2/e/6")
-    events = tab.page.get_by_role("listbox", name="Events")
+    events = tab.page.get_by_role("grid", name="Events")
     await expect(events).to_be_hidden()
     await tab.page.get_by_role("button", name="Events", exact=True).click()
     await expect(events.locator("[aria-selected=true]")).to_be_in_viewport()

@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -17,7 +18,7 @@ from recorder.projections.views.contract import VIEWS
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from recorder.ui import api, sql
-from tests.support.conversations import Conversations
+from tests.support.conversations import Conversations, asking, message, response
 from tests.support.corpus import ROOT
 from tests.support.projects import stream
 from tests.support.rows import add, begin, make_events, make_exchange, make_id, make_session
@@ -117,6 +118,22 @@ async def test_each_exchange_says_what_was_asked_and_which_sub_agent_asks(databa
 
 
 # -- events
+
+
+async def test_events_are_found_by_a_text_as_it_is_and_as_json_escapes_it(database: URL) -> None:
+    session = Conversations(database).session("s")
+    session.exchange(response(*message("Zürich ", "is fine")), asking("Zürich?"))
+    async with viewing(database) as viewer:
+        found = await viewer.json(f"/api/sessions/s/find?text={quote('ZüRICH')}")
+        rows = (await viewer.json("/api/sessions/s/exchanges/1/events"))["events"]
+        assert found["is_all"]
+        whole = [row["pos"] for row in rows if row["kind"] == "request" and row["pos"]]
+        written = [row["pos"] for row in rows if "Zürich" in row["preview"]]
+        assert {*whole, *written} <= {*found["events"]["1"]}
+        assert 0 not in found["events"]["1"]
+        assert (await viewer.json("/api/sessions/s/find?text=rainy"))["events"] == {}
+        for text in ("", "x" * 201):
+            await viewer.json(f"/api/sessions/s/find?text={text}", b"400")
 
 
 async def test_events_are_those_of_the_command_in_a_few_words(db: Path) -> None:

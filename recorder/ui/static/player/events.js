@@ -1,11 +1,18 @@
 // The list of a session's events in order of time: what the timeline knows at once, previews as they are loaded.
 
-import { el } from "../dom.js";
+import { el, fill } from "../dom.js";
 import { clockTime, duration } from "../format.js";
+import { countWhile } from "../search.js";
+import { sorted } from "../sorting.js";
 import { VirtualList } from "../virtual.js";
+import { EventFilter } from "./event_filter.js";
 import { heatOf } from "./heat.js";
 
 const ROW = 24;
+const HEAD = ["Event", "Time", "Silence", "", "Type", "Content"];
+const FIGURES = [0, 1, 2];
+const SILENCE = 2;
+const TYPE = 4;
 /** Events of one request for previews. */
 const PAGE = 200;
 /** Pages of previews that are held: of some 20,000 events. */
@@ -19,7 +26,10 @@ const SHOWN = 160;
  * @typedef {object} EventListOptions
  * @property {import("./timeline.js").SessionTimeline} timeline
  * @property {(exchange: number, from: number, limit: number) => Promise<{ events: EventRow[] }>} load
+ * @property {(text: string) => Promise<FoundEvents>} find
  * @property {(index: number) => void} choose
+ * @property {(message: string) => void} announce
+ * @property {(shown: number) => void} counted so many events pass the filter
  */
 
 /** The list; the event of the playhead is its active row. */
@@ -36,19 +46,76 @@ export class EventList {
     this.marks = new Map();
     /** @type {Set<number>} */
     this.writers = new Set();
+    /** @type {number[] | null} the index of each row; null: all events, in order of time */
+    this.shown = null;
+    /** @type {import("../sorting.js").Order | null} */
+    this.order = null;
+    /** The index of the playhead. */
+    this.at = -1;
+    this.filter = new EventFilter({ ...options, changed: () => this.#choose() });
     this.list = new VirtualList({
       label: "Events",
       rowHeight: ROW,
-      draw: (row, index) => this.#draw(row, index),
-      choose: options.choose,
+      head: HEAD,
+      numeric: FIGURES,
+      sort: (order) => {
+        this.order = order;
+        this.#choose();
+      },
+      draw: (row, place) => this.#draw(row, this.#indexAt(place)),
+      choose: (place) => options.choose(this.#indexAt(place)),
       seen: (first, last) => this.#seen(first, last),
     });
-    this.element = this.list.element;
-    this.element.classList.add("events");
+    this.list.element.classList.add("events");
+    // Previews are not all here: nothing sorts by them.
+    const content = this.list.element.querySelector("[role=columnheader]:last-child");
+    if (content) fill(content, "Content");
+    this.element = el("div", { class: "event-place" }, this.filter.element, this.list.element);
     this.list.setCount(this.timeline.length);
   }
 
+  /** Show the events that are wanted, in the order that is. */
+  #choose() {
+    const { order, timeline } = this;
+    let shown = this.filter.wanted();
+    if (order) shown = sorted(shown ?? [...timeline.time.keys()], order, (index, column) => this.#value(index, column));
+    this.shown = shown;
+    const total = shown?.length ?? timeline.length;
+    this.list.setCount(total);
+    this.options.counted(total);
+    if (order) {
+      this.list.element.scrollTop = 0;
+      this.list.mark(this.#placeOf(this.at));
+    } else this.reveal(this.at);
+  }
+
+  /**
+   * @param {number} index
+   * @param {number} column
+   */
+  #value(index, column) {
+    if (column === SILENCE) return this.timeline.silenceBefore(index);
+    return column === TYPE ? this.timeline.typeOf(index) : index;
+  }
+
+  /** @param {number} place of a row */
+  #indexAt(place) {
+    return this.shown ? (this.shown[place] ?? 0) : place;
+  }
+
+  /**
+   * Return the row of an event, or in order of time that of the last one before it; -1 if there is none.
+   * @param {number} index
+   */
+  #placeOf(index) {
+    const { shown } = this;
+    if (!shown) return index;
+    if (this.order) return shown.indexOf(index);
+    return countWhile(shown.length, (place) => shown[place] <= index) - 1;
+  }
+
   close() {
+    this.filter.close();
     clearTimeout(this.resting);
     this.list.close();
   }
@@ -57,7 +124,8 @@ export class EventList {
   setTimeline() {
     // A page that was short is longer now.
     for (const [key, page] of this.pages) if (page.length < PAGE) this.pages.delete(key);
-    this.list.setCount(this.timeline.length);
+    this.filter.setTimeline();
+    this.#choose();
   }
 
   /** @param {import("./findings.js").PlacedMark[]} marks */
@@ -75,12 +143,15 @@ export class EventList {
 
   /** @param {number} index */
   show(index) {
-    if (index !== this.list.active) this.reveal(index);
+    if (index !== this.at) this.reveal(index);
   }
 
   /** @param {number} index */
   reveal(index) {
-    this.list.activate(index, "center");
+    this.at = index;
+    const place = this.#placeOf(index);
+    if (place < 0) this.list.mark(-1);
+    else this.list.activate(place, "center");
   }
 
   /**
@@ -96,12 +167,11 @@ export class EventList {
     row.classList.toggle("is-writer", this.writers.has(index));
     const preview = this.pages.get(`${slot}/${Math.floor(pos / PAGE)}`)?.[pos % PAGE] ?? "";
     row.append(
-      el("span", { class: "event-exchange num quiet" }, timeline.exchanges[slot].number),
-      el("span", { class: "event-pos num" }, pos),
-      el("span", { class: "event-time num quiet" }, clockTime(timeline.time[index])),
+      el("span", { class: "event-pos" }, el("span", { class: "quiet" }, `${timeline.exchanges[slot].number}:`), pos),
+      el("span", { class: "event-time quiet" }, clockTime(timeline.time[index])),
       el(
         "span",
-        { class: `event-silence num heat-text-${heatOf(silence)}` },
+        { class: `event-silence heat-text-${heatOf(silence)}` },
         silence >= 1e6 ? `+${duration(silence)}` : "",
       ),
       el(
@@ -121,7 +191,8 @@ export class EventList {
   #seen(first, last) {
     clearTimeout(this.resting);
     this.resting = setTimeout(() => {
-      for (let index = first; index <= Math.min(last, this.timeline.length - 1); index++) {
+      for (let place = first; place <= Math.min(last, this.list.count - 1); place++) {
+        const index = this.#indexAt(place);
         this.#load(this.timeline.slot[index], Math.floor(this.timeline.pos[index] / PAGE));
       }
     }, REST_MS);

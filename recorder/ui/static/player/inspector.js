@@ -9,6 +9,8 @@ import { DrawnText } from "./text.js";
 
 /** Pause of the playhead after which the event is loaded. */
 const REST_MS = 120;
+/** Time after which an event is shown while the playhead goes on. */
+const PATIENCE_MS = 400;
 /** Bytes of a hex dump that are shown at first, and by each "more". */
 const DUMPED = 2048;
 /** Names of the tabs. */
@@ -46,6 +48,9 @@ export class Inspector {
     this.details = null;
     this.shown = "";
     this.wanted = 0;
+    this.drawnMs = 0;
+    /** The event that is wanted: its name and its findings are shown with its content, never above another's. */
+    this.next = { key: "", name: "Event", marks: /** @type {Mark[]} */ ([]) };
     this.#choose("payload");
   }
 
@@ -54,7 +59,7 @@ export class Inspector {
   }
 
   /**
-   * Show an event: what the timeline knows at once, the rest when the playhead rests.
+   * Show an event when the playhead rests, and now and then while it goes on.
    * @param {number} exchange
    * @param {number} pos
    * @param {string} type
@@ -62,26 +67,37 @@ export class Inspector {
    */
   show(exchange, pos, type, marks) {
     const key = `${exchange}/${pos}`;
-    if (key === this.shown) return;
-    this.shown = key;
-    this.title.textContent = `${exchange}:${pos} ${type}`;
-    this.title.title = type;
-    this.showMarks(marks);
+    if (key === this.next.key) return;
+    const next = { key, name: `${exchange}:${pos} ${type}`, marks };
+    this.next = next;
     this.panel.classList.add("is-old");
     clearTimeout(this.resting);
     const mine = ++this.wanted;
-    this.resting = setTimeout(async () => {
-      try {
-        const details = await this.options.load(exchange, pos);
-        if (mine === this.wanted) this.#take(details);
-      } catch (error) {
-        if (mine === this.wanted) this.#fail(messageOf(error));
-      }
-    }, REST_MS);
+    const isLate = performance.now() - this.drawnMs > PATIENCE_MS;
+    this.resting = setTimeout(
+      async () => {
+        const details = await this.options.load(exchange, pos).catch(messageOf);
+        if (mine < this.wanted && performance.now() - this.drawnMs < PATIENCE_MS) return;
+        this.shown = key;
+        this.drawnMs = performance.now();
+        this.title.textContent = next.name;
+        this.title.title = next.name;
+        this.#drawMarks(next.marks);
+        if (typeof details === "string") this.#fail(details);
+        else this.#take(details);
+      },
+      isLate ? 0 : REST_MS,
+    );
+  }
+
+  /** @param {Mark[]} marks of the event that is wanted */
+  showMarks(marks) {
+    this.next.marks = marks;
+    if (this.next.key === this.shown) this.#drawMarks(marks);
   }
 
   /** @param {Mark[]} marks */
-  showMarks(marks) {
+  #drawMarks(marks) {
     const entries = marks.map((mark) =>
       el(
         "p",

@@ -81,6 +81,14 @@ export class Layout {
     this.player.findings.reveal();
   }
 
+  /**
+   * @param {number} shown of the events
+   * @param {number} total
+   */
+  setEvents(shown, total) {
+    this.counts.events.textContent = shown < total ? `${count(shown)} of ${count(total)}` : count(total);
+  }
+
   /** @param {number} total */
   setFindings(total) {
     this.counts.findings.textContent = count(total);
@@ -117,7 +125,7 @@ export class Layout {
     const [turns] = this.panels.element.children;
     if (turns instanceof HTMLElement) turns.hidden = !hasTurns;
     this.summary.textContent = parts.filter(Boolean).join(" · ");
-    this.counts.events.textContent = count(timeline.length);
+    if (!this.player.events.shown) this.setEvents(timeline.length, timeline.length);
   }
 
   /** @param {boolean} isTable */

@@ -105,6 +105,9 @@ export class Player {
     this.events = new EventList({
       timeline,
       load: (exchange, from, limit) => source.events(session, exchange, from, limit),
+      find: (text) => source.find(session, text),
+      announce: (message) => app.announce(message),
+      counted: (shown) => this.layout.setEvents(shown, timeline.length),
       choose: (index) => this.moved(() => this.clock.seek(index)),
     });
     this.inspector = new Inspector({ load: (exchange, pos) => source.event(session, exchange, pos) });
