@@ -191,9 +191,9 @@ _CHECKS: dict[str, Callable[[BinaryIO, bytes], None]] = {
 
 def payload_lines(recording: Recording) -> Iterator[bytes]:
     """Yield the payload of each event that has one, as a line of JSON."""
-    framing = framing_in_head(recording.response)
+    framing = framing_in_head(recording.exchange, recording.response)
     is_first = framing is SSE
-    for block in blocks(recording.events, MEMORY_LIMIT):
+    for block in blocks(recording.exchange, recording.events, MEMORY_LIMIT):
         if block.raw is None or block.kind not in ("frame", "message"):
             continue
         data = framing.fields(block.raw.removeprefix(BOM) if is_first else block.raw).data

@@ -155,7 +155,7 @@ class ComparedRecording:
     def blocks(self) -> Iterator[ComparedBlock]:
         """Yield the body, in order; a gap is a block without facts, a body that is not a stream is the last block."""
         passing = _Passing(self.exchange, self.events)
-        for event, kind, raw in blocks(passing.each(), PAYLOAD_LIMIT):
+        for event, kind, raw in blocks(self.exchange, passing.each(), PAYLOAD_LIMIT):
             yield ComparedBlock(event, event.raw, ()) if kind == "gap" else ComparedBlock(event, raw, passing.facts)
         yield from passing.document()
 

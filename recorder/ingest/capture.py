@@ -38,7 +38,8 @@ from recorder.wire.conclusion import Conclusion
 from recorder.wire.content_coding import Decoder, UndecodableError
 from recorder.wire.dialects import Dialect, Keys, answered_in, by_name
 from recorder.wire.dialects.json_values import request_object
-from recorder.wire.framing import SSE, Framing, Splitter, framing_of
+from recorder.wire.framing import JSON_ARRAY, SSE, Framing, Splitter
+from recorder.wire.framing.json_array import begins_array
 from recorder.wire.framing.sse import BOM, FRAME_LIMIT, Piece, begins_stream
 from recorder.wire.spoken import SpokenDialect
 
@@ -77,6 +78,7 @@ class Capture:
         self._framing: Framing = SSE  # of a response that has a splitter
         self._splitter: Splitter | None = None
         self._opening: bytes | None = None  # of a body that may be a stream by another type: SDKs read it
+        self._may_be_array = False
         self._undecoded: str | None = None
         self._is_plain = False  # from now on the body is what was on the wire
         self._conclusion = Conclusion(dialect)
@@ -162,16 +164,18 @@ class Capture:
         headers = {name.lower(): value for name, value in head.headers}
         content_type = headers.get("content-type")
         self._conclusion.head(head.headers)
-        framing = framing_of(content_type)
+        framing = self._dialect.framing_of(self._conclusion.asked[1], head.status, head.headers)
         is_text = framing is SSE or "json" in (content_type or "")
         self._http_status = head.status
         self._decoder = Decoder(headers.get("content-encoding"), sniff=is_text)
-        self._frame_by(framing)
+        is_array = framing is JSON_ARRAY  # if it begins as one
+        self._frame_by(None if is_array else framing)
         if framing is not None and (spoken := answered_in(self._dialect, framing.name)) is not self._dialect:
             self._dialect, self._spoken = spoken, SpokenDialect(spoken)
             self._conclusion.read_as(spoken)
         is_known = self._dialect is not by_name("other")
-        self._opening = b"" if framing is None and is_known else None
+        self._opening = b"" if (framing is None and is_known) or is_array else None
+        self._may_be_array = is_array
         return [self._event("response", self._since(t_ns), _encode(head))]
 
     def chunk(self, t_ns: int, data: bytes) -> list[Event]:
@@ -302,11 +306,12 @@ class Capture:
         """Add decoded bytes of the body."""
         if self._opening is not None:
             data = self._opening + data
-            is_stream = begins_stream(data)
-            self._opening = data if is_stream is None else None
-            if is_stream is None:
+            is_stream, is_array = begins_stream(data), self._may_be_array and begins_array(data)
+            self._opening = data if is_stream is None or is_array is None else None
+            if self._opening is not None:
                 return
-            self._frame_by(SSE if is_stream else None)
+            framing = JSON_ARRAY if is_array else None
+            self._frame_by(SSE if is_stream else framing)
         if self._splitter is None:
             self._keep(data, events)
             return

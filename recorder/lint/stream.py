@@ -17,7 +17,7 @@ from recorder.projections.fact_reader import DOCUMENT_LIMIT, PAYLOAD_LIMIT
 from recorder.wire.dialects import Dialect, by_name
 from recorder.wire.dialects.json_values import too_deep
 from recorder.wire.dialects.keys import refuse
-from recorder.wire.framing import Framing
+from recorder.wire.framing import JSON_ARRAY, Framing
 from recorder.wire.framing.sse import BOM, Fields, parse
 from recorder.wire.recording import BodyBlock, blocks, framing_in_head
 
@@ -147,16 +147,17 @@ class StreamView:
         times are true.
         """
         is_after_gap, is_first = False, True
-        framing, dialect = framing_in_head(self.response), by_name(self.exchange.api)
+        framing, dialect = framing_in_head(self.exchange, self.response), by_name(self.exchange.api)
         tail: StreamBlock | None = None  # the last block, if it is an unended one
-        for block in blocks(self.events, PAYLOAD_LIMIT):
+        for block in blocks(self.exchange, self.events, PAYLOAD_LIMIT):
             is_gap = block.kind == "gap"
             if tail is not None:
                 yield _half(tail) if is_gap else tail
                 tail = None
             if not is_gap:
                 whole = _stream_block(block, framing, dialect, is_first=is_first)
-                made = _half(whole) if is_after_gap else whole
+                is_half = is_after_gap or (block.kind != "message" and framing is JSON_ARRAY)
+                made = _half(whole) if is_half else whole
                 is_first = False
                 if block.kind == "tail":
                     tail = made

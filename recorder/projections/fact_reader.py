@@ -41,7 +41,7 @@ from recorder.wire.dialects.dialect import model_asked_for
 from recorder.wire.dialects.errors import refusal
 from recorder.wire.dialects.json_values import request_object
 from recorder.wire.dialects.keys import DONE, Whole
-from recorder.wire.framing import MESSAGES, SSE, Framing, framing_of_head
+from recorder.wire.framing import JSON_ARRAY, MESSAGES, SSE, Framing
 from recorder.wire.framing.sse import BOM
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
@@ -129,6 +129,7 @@ class FactReader:
         self._sent = Pieces(PAYLOAD_LIMIT)  # of the client
         self._is_asking = True  # the request is not over yet
         self._framing: Framing = SSE  # of the response
+        self._owes_bracket = False  # the end of an array that is a stream
         self._http_status = 0
         self._head_pos = 0  # the place of the response head
         self._expects_answer = asks_for_answer(exchange)
@@ -236,8 +237,9 @@ class FactReader:
         head = _decoded(_head_of, event.raw)
         self._http_status = 0 if head is None else head.status
         headers = [] if head is None else head.headers
-        framing = framing_of_head(self._http_status, headers)
+        framing = self._dialect.framing_of(self._path, self._http_status, headers)
         self._framing = framing or SSE
+        self._owes_bracket = framing is JSON_ARRAY
         answered = self._dialect if framing is None else answered_in(self._dialect, framing.name)
         spoken: Sequence[Fact] = _NOTHING
         if answered is not self._dialect:
@@ -320,6 +322,11 @@ class FactReader:
         failures = [fact for fact in self._dialect.decoder().event(event.type, bare) if isinstance(fact, ErrorReported)]
         return failures or (MalformedPayload("JSON without `data:`, which clients pass over"),)
 
+    def _on_comment(self, event: Event) -> Sequence[Fact]:
+        if self._framing is JSON_ARRAY and event.raw.endswith(b"]"):
+            self._owes_bracket = False
+        return _NOTHING
+
     def _on_sent(self, event: Event) -> Sequence[Fact]:
         """Read a message of the client, which may come in parts."""
         self._sent.add(event.raw)
@@ -362,6 +369,8 @@ class FactReader:
     def _on_end(self, event: Event) -> Sequence[Fact]:
         end = _decoded(_end_of, event.raw) or ExchangeEnded("unknown", "unknown")
         document = self._read_document()
+        if self._owes_bracket and end.frames and end.outcome in WHOLE:
+            document = (MalformedPayload("the array has no end"),)
         facts = self._heard([*self._request_facts(), *document])
         is_broken = self._expects_answer and any(isinstance(fact, MalformedPayload) for fact in document)
         reason = self._unread(end, is_told=is_broken)
@@ -411,12 +420,13 @@ _READERS: Mapping[str, Callable[[FactReader, Event], Sequence[Fact]]] = {
     "part": FactReader._on_part,
     "tail": FactReader._on_tail,
     "sent": FactReader._on_sent,
+    "comment": FactReader._on_comment,
     "body": FactReader._on_body,
     "reads": FactReader._on_reads,
     "gap": FactReader._on_gap,
     "end": FactReader._on_end,
 }
-"""By the kind of event; comments and notes mean nothing."""
+"""By the kind of event; notes mean nothing."""
 
 Decoded = TypeVar("Decoded")
 

@@ -245,7 +245,7 @@ def _body(events: Iterable[Event]) -> bytes:
 
 
 def _without(exchange: Exchange, events: Sequence[Event], spans: Sequence[Splice]) -> Sequence[Event]:
-    return without_spans(events, spans, partial(usual_keys, exchange, form_of(events))) if spans else events
+    return without_spans(events, spans, partial(usual_keys, exchange, form_of(exchange, events))) if spans else events
 
 
 def _matches(body: bytes, pattern: re.Pattern[str]) -> list[Splice]:

@@ -35,7 +35,7 @@ from recorder.model.events import (
 from recorder.model.packed_events import Derived, PackedEvents
 from recorder.wire.conclusion import conclusion_of, settled
 from recorder.wire.dialects import LiveRequest, LiveSession, by_name
-from recorder.wire.framing import SSE, Framing, framing_of, framing_of_head
+from recorder.wire.framing import SSE, Framing, framing_of
 from recorder.wire.framing.sse import BOM, begins_stream, ends_message, parse
 
 Reads = list[tuple[int, int]]
@@ -302,7 +302,7 @@ class BodyBlock(NamedTuple):
     raw: bytes | None  # with its terminator; None if it is over the limit
 
 
-def blocks(events: Iterable[Event], limit_bytes: int) -> Iterator[BodyBlock]:
+def blocks(exchange: Exchange, events: Iterable[Event], limit_bytes: int) -> Iterator[BodyBlock]:
     """Yield the blocks of a stream in order, those that the log has in parts put together.
 
     `events` are those of an exchange from its beginning: its response head says how they are framed.
@@ -318,7 +318,7 @@ def blocks(events: Iterable[Event], limit_bytes: int) -> Iterator[BodyBlock]:
                 yield BodyBlock(event, framed, _joined(parts, limit_bytes))
                 parts.clear()
         elif kind == "response":
-            framing = framing_in(event.raw)
+            framing = framing_in(exchange, event.raw)
             framed = "frame" if framing is SSE else "message"
         elif kind == "tail":
             yield BodyBlock(event, "tail", _joined([*parts, event.raw], limit_bytes))
@@ -332,14 +332,15 @@ def blocks(events: Iterable[Event], limit_bytes: int) -> Iterator[BodyBlock]:
             yield BodyBlock(event, "gap", None)
 
 
-def framing_in(response: bytes) -> Framing:
-    """Return the framing that the `raw` of a response head says; that of most where it says none."""
-    return framing_in_head(_decoded(response, ResponseHead))
+def framing_in(exchange: Exchange, response: bytes) -> Framing:
+    """Return the framing of a response by the `raw` of its head; that of most where it says none."""
+    return framing_in_head(exchange, _decoded(response, ResponseHead))
 
 
-def framing_in_head(head: ResponseHead | None) -> Framing:
-    """Return the framing that a response head says; that of most where it says none."""
-    return (None if head is None else framing_of_head(head.status, head.headers)) or SSE
+def framing_in_head(exchange: Exchange, head: ResponseHead | None) -> Framing:
+    """Return the framing of a response by its head; that of most where it says none."""
+    found = None if head is None else by_name(exchange.api).framing_of(exchange.target, head.status, head.headers)
+    return found or SSE
 
 
 def is_switched(response: bytes) -> bool:

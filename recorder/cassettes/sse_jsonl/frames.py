@@ -46,13 +46,17 @@ class Style(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         return written
 
 
-Form = Literal["event", "message", "line", "binary"]
+Form = Literal["event", "message", "line", "binary", "array"]
+
+
+_AS_BYTES = ("binary", "array")
 
 
 class Framing(Style, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The manner in which an upstream frames an event name and a payload.
 
-    A message of WebSocket is a payload alone, a line of NDJSON one with its line end. A binary frame is never made.
+    A message of WebSocket is a payload alone, a line of NDJSON one with its line end. A binary frame is never made,
+    nor is an element of an array.
     """
 
     line_end: Literal["\n", "\r\n"] = "\n"
@@ -65,7 +69,7 @@ class Framing(Style, frozen=True, forbid_unknown_fields=True, omit_defaults=True
         if pad:
             written = f"{written[:-1]}{' ' * pad}{written[-1]}"
         if self.form != "event":
-            if name is not None or self.form == "binary":
+            if name is not None or self.form in _AS_BYTES:
                 raise ValueError("only an event has a name, and a binary frame is bytes")
             return written.encode() + (self.line_end.encode() if self.form == "line" else b"")
         event = "" if name is None else f"event:{self.space}{name}{self.line_end}"
@@ -90,6 +94,7 @@ _BY_FORM: Mapping[Form, Sequence[Framing]] = {
     "message": _OF_MESSAGES,
     "line": _OF_LINES,
     "binary": (),
+    "array": (),
 }
 
 
@@ -104,7 +109,7 @@ class Frame(NamedTuple):
 def parsed(raw: bytes, form: Form = "event") -> Frame | None:
     """Decode a frame; return `None` if no framing can make it."""
     data, name = raw.rstrip(b"\r\n") if form == "line" else raw, None
-    if form == "binary":
+    if form in _AS_BYTES:
         return None
     if form == "event":
         fields = parse(raw)

@@ -36,7 +36,7 @@ from recorder.cassettes.sse_jsonl.steps import Sums, restore, shorten, usual_req
 from recorder.errors import RecorderError
 from recorder.model.events import BODY_KINDS, WEBSOCKET, ControlRecord, Event, Exchange, RequestRecord, Session
 from recorder.wire.dialects import Dialect, Keys, by_name, by_path
-from recorder.wire.framing import AWS_EVENT_STREAM, MESSAGES, NDJSON
+from recorder.wire.framing import AWS_EVENT_STREAM, JSON_ARRAY, MESSAGES, NDJSON
 from recorder.wire.framing import Framing as WireFraming
 from recorder.wire.recording import framing_in
 from recorder.wire.redaction.bodies import placed_secrets
@@ -137,7 +137,7 @@ def exchange_lines(
     if not events or events[0].kind != "request":
         raise RecorderError(f"Exchange {exchange.exchange_id} has no request: it cannot stand in a cassette.")
     sent = sum(event.kind == "request" for event in events)
-    form = form_of(events)
+    form = form_of(exchange, events)
     if repeated := repeated_credentials(events):
         events = without_spans(events, repeated, partial(usual_keys, exchange, form))
     request = events[:sent]
@@ -150,10 +150,10 @@ def exchange_lines(
         yield writer.line(event)
 
 
-def form_of(events: Iterable[Event]) -> Form:
+def form_of(exchange: Exchange, events: Iterable[Event]) -> Form:
     """Return the form of the frames of an exchange, by all its events."""
     head = next((event.raw for event in events if event.kind == "response"), b"")
-    return _FORMS.get(framing_in(head).name, "event")
+    return _FORMS.get(framing_in(exchange, head).name, "event")
 
 
 def _request_line(number: int, exchange: Exchange, events: Sequence[Event], numbers: Mapping[str, int]) -> bytes:
@@ -255,8 +255,8 @@ def usual_step(kind: str, sums: Sums) -> Mapping[str, Any]:
     return sums.usual_end() if kind == "end" else _USUAL.get(kind, {})
 
 
-_FORMS: Mapping[str, Form] = {MESSAGES.name: "message", NDJSON.name: "line", AWS_EVENT_STREAM.name: "binary"}
-_FRAMINGS: Mapping[Form, WireFraming] = {"line": NDJSON, "binary": AWS_EVENT_STREAM}
+_FRAMINGS: Mapping[Form, WireFraming] = {"line": NDJSON, "binary": AWS_EVENT_STREAM, "array": JSON_ARRAY}
+_FORMS: dict[str, Form] = {MESSAGES.name: "message", **{each.name: form for form, each in _FRAMINGS.items()}}
 
 
 def usual_keys(exchange: Exchange, form: Form, kind: str, raw: bytes) -> Keys:

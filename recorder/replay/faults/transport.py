@@ -27,7 +27,8 @@ import msgspec
 from recorder.proxy.http.messages import BodyStream, IteratedBody, Request, Response, Transport
 from recorder.replay.pace import LOOP, Clock, Waiting
 from recorder.replay.transport import ReplayTransport
-from recorder.wire.framing import SSE, Framing, framing_of
+from recorder.wire.dialects import by_path
+from recorder.wire.framing import SSE, Framing
 from recorder.wire.framing.sse import Piece
 from recorder.wire.websocket_endpoint import OutgoingFrame
 
@@ -156,7 +157,9 @@ class _FaultyChunks:
     def __init__(self, response: Response, faults: Sequence[Fault], run: Run) -> None:
         self._inner = response.stream
         self._steps: list[Chunks] = [_chunks(self._inner)]
-        framing = framing_of(response.headers.get("content-type"))
+        path, content_type = run.request.url.raw_path.decode("ascii"), response.headers.get("content-type") or ""
+        dialect = by_path(run.request.method, path)
+        framing = dialect.framing_of(path, response.status_code, [("content-type", content_type)])
         has_events = framing is not None and not response.headers.get("content-encoding")
         run.framing = framing or SSE
         for fault in faults:

@@ -21,7 +21,7 @@ from recorder.program import load
 from recorder.wire.dialects import other
 from recorder.wire.dialects.dialect import Dialect, Ending, LiveRequest, LiveSession, MessageIds, WebSocketFormat
 from recorder.wire.dialects.keys import Keys
-from recorder.wire.framing import AWS_EVENT_STREAM, SSE, Framing, aws_event_stream
+from recorder.wire.framing import AWS_EVENT_STREAM, JSON_ARRAY, SSE, Framing, aws_event_stream
 from recorder.wire.providers import BY_NAME, PROVIDERS
 
 __all__ = [
@@ -152,6 +152,8 @@ def error_in_stream(
     body = msgspec.json.encode(make_body(status, message, None))
     if framing is AWS_EVENT_STREAM:
         return aws_event_stream.exception(dialect.error_type(status), body)
+    if framing is JSON_ARRAY:
+        return (b"," if number else b"[") + body + b"]"
     return body + b"\n"
 
 

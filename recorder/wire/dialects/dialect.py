@@ -21,6 +21,7 @@ from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.json_values import Object, flag, request_object, text
 from recorder.wire.dialects.keys import DONE, KeyExtractor
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
+from recorder.wire.framing import JSON_ARRAY, Framing, framing_of_head
 from recorder.wire.providers import home_of
 
 Ending = Literal["completed", "incomplete", "failed"]
@@ -238,6 +239,8 @@ class Dialect(msgspec.Struct, frozen=True):
     """That of its streams, where apps answer on its routes in another one: such a stream is not of this format."""
     unwrapped: Callable[[bytes], bytes] = lambda payload: payload
     """The event that a payload of a stream is, or has within it in another coding; never raises."""
+    array_streams: re.Pattern[str] | None = None
+    """Searched in a path: a JSON array that answers there is a stream, and each of its elements an event."""
     reads_bare_json: bool = False  # clients take JSON in no `data:` line for an event; elsewhere they pass over it
 
     error_body: Callable[[int, str, str | None], dict[str, Any]] | None = None
@@ -276,6 +279,16 @@ class Dialect(msgspec.Struct, frozen=True):
     line_end: bytes = b"\n"
     sdk: Sdk | None = None  # None: its SDK takes a request apart, so that a recorded body cannot be given to it
     operation: str = "chat"  # of OpenTelemetry (`gen_ai.operation.name`): what a request for a generation asks for
+
+    def framing_of(self, target: str, status: int, headers: Iterable[Header]) -> Framing | None:
+        """Return the framing of what follows a response head; None for one document.
+
+        What should be an array may be a document all the same: its first byte says it.
+        """
+        found = framing_of_head(status, headers)
+        if found is not None or self.array_streams is None or not 200 <= status < 300:
+            return found
+        return JSON_ARRAY if self.array_streams.search(target.partition("?")[0]) else None
 
     def is_endless(self, method: str, target: str) -> bool:
         """Return whether only its reader ends the stream that answers a request."""

@@ -1,7 +1,8 @@
 """The framings of responses: which bytes of a stream are one event, and where its payload is in them.
 
-The head of a response says which one it is. A further framing is a module here with a splitter and a reader of fields,
-and a row in `_BY_CONTENT_TYPE`. Must not know: what a payload means.
+The head of a response says which one it is; an array that is a stream has the type of a document, and its dialect says
+so (`Dialect.array_streams`). A further framing is a module here with a splitter and a reader of fields, and a row in
+`_BY_CONTENT_TYPE`. Must not know: what a payload means.
 
 The invariant of each splitter: whatever the chunking, `b"".join(piece.raw) == input`, and the pieces are the same.
 Nothing is ever refused.
@@ -15,7 +16,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from recorder.model.events import SWITCHED, Header, header
-from recorder.wire.framing import aws_event_stream, ndjson, sse
+from recorder.wire.framing import aws_event_stream, json_array, ndjson, sse
 from recorder.wire.framing.sse import CommonFields, Fields, Piece
 
 
@@ -39,7 +40,7 @@ class Splitter(Protocol):
 class Framing(msgspec.Struct, frozen=True):
     """The way in which events follow each other in a response."""
 
-    name: Literal["sse", "ndjson", "aws_event_stream", "websocket"]
+    name: Literal["sse", "ndjson", "aws_event_stream", "json_array", "websocket"]
     fields: Callable[[bytes], Fields]  # of a whole frame; without `data` where it cannot be read
     ends: Callable[[bytes], bool]  # whether a part of a long frame is its last one
     splitter: Callable[[], Splitter]
@@ -52,6 +53,7 @@ def _no_splitter() -> Splitter:
 SSE = Framing("sse", sse.parse, sse.ends_block, sse.Splitter)
 NDJSON = Framing("ndjson", ndjson.fields, sse.ends_message, ndjson.Splitter)
 AWS_EVENT_STREAM = Framing("aws_event_stream", aws_event_stream.fields, sse.ends_message, aws_event_stream.Splitter)
+JSON_ARRAY = Framing("json_array", json_array.fields, sse.ends_message, json_array.Splitter)
 MESSAGES = Framing("websocket", lambda raw: Fields(None, raw, 0, len(raw)), sse.ends_message, _no_splitter)
 
 _BY_CONTENT_TYPE: Mapping[str, Framing] = {

@@ -14,6 +14,7 @@ class BlockSplitter:
     def __init__(self) -> None:
         self._held = bytearray()  # of blocks that are not complete, without what left in parts
         self._sent_bytes = 0  # of the first of them, that left in parts
+        self._scanned = 0  # bytes of it in which a framing found no end
 
     def _end(self, start: int) -> int:
         """Return where in `_held` the block ends of which the rest begins at `start`; -1 if that is not known yet."""
@@ -62,5 +63,6 @@ class BlockSplitter:
         while end - start > FRAME_LIMIT:
             pieces.append(Piece("part", bytes(self._held[start : start + FRAME_LIMIT]), False))
             self._sent_bytes += FRAME_LIMIT
+            self._scanned = max(0, self._scanned - FRAME_LIMIT)
             start += FRAME_LIMIT
         return start

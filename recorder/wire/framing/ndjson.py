@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from recorder.wire.framing.blocks import BlockSplitter
-from recorder.wire.framing.sse import Fields, Piece
+from recorder.wire.framing.sse import Fields
 
 
 class Splitter(BlockSplitter):
     """A splitter into lines, each with its line end. A blank line is a comment."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._scanned = 0  # bytes after `start` that have no line end
 
     def _end(self, start: int) -> int:
         found = self._held.find(b"\n", start + self._scanned)
@@ -20,11 +16,6 @@ class Splitter(BlockSplitter):
 
     def _is_comment(self, raw: bytes) -> bool:
         return not raw.strip()
-
-    def _cut_parts(self, start: int, end: int, pieces: list[Piece]) -> int:
-        first = super()._cut_parts(start, end, pieces)
-        self._scanned = max(0, self._scanned - (first - start))
-        return first
 
 
 def fields(raw: bytes) -> Fields:

@@ -121,6 +121,20 @@ async def test_a_line_and_a_binary_message_are_events(kind: str) -> None:
     assert (seen.body, seen.outcome) == (2 * one, "truncated")
 
 
+@pytest.mark.parametrize(("fault", "texts"), [("cut@1", b'[{"a":1}'), ("error@2:503", None), ("error@0:503", None)])
+async def test_an_array_is_struck_between_its_elements(fault: str, texts: bytes | None) -> None:
+    asked = request_for(
+        "POST", "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent", content=b"{}"
+    )
+    seen = await spoilt(fault, asked=asked, chunks=(b'[{"a"', b':1}\n,{"b":2}\n]'), kind="application/json")
+    if texts is not None:
+        assert (seen.body, seen.outcome) == (texts, "truncated")
+        return
+    *elements, error = json.loads(seen.body)
+    assert elements == [{"a": 1}, {"b": 2}][: int(fault[6])]
+    assert error["error"]["code"] == 503
+
+
 @given(cuts, st.integers(0, len(FRAMES)))
 async def test_a_clean_end_comes_after_its_event_whatever_the_chunks(places: list[int], event: int) -> None:
     seen = await spoilt(f"end@{event}", chunks=cut(places))

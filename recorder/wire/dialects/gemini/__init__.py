@@ -100,6 +100,7 @@ DIALECT = Dialect(
     is_last=_is_last,
     has_choices=True,
     places_calls=True,
+    array_streams=re.compile(r"(?::|%3[Aa])streamGenerateContent$"),  # without `alt=sse`
     reads_bare_json=True,
     error_body=error_body,
     error_statuses=(400, 403, 404, 429, 500, 503, 504),  # of Google's page "Troubleshooting guide"

@@ -6,10 +6,7 @@ over many lines, without `data:`, between events.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain
 from typing import Annotated, Any
 
@@ -27,7 +24,7 @@ from recorder.model.facts import (
     UsageDetails,
     UsageReported,
 )
-from recorder.wire.dialects.decoder import DOCUMENT, Common, Content, Facts, FastPath, JsonDecoder, failed, unknown
+from recorder.wire.dialects.decoder import Common, Content, Facts, FastPath, JsonDecoder, failed, unknown
 from recorder.wire.dialects.gemini.candidate import NO_CONTENT, Candidate
 from recorder.wire.dialects.json_values import (
     Object,
@@ -39,7 +36,6 @@ from recorder.wire.dialects.json_values import (
     objects_in,
     places,
     text,
-    too_deep,
     whole,
 )
 from recorder.wire.dialects.keys import ERROR, Whole
@@ -177,14 +173,6 @@ class GeminiDecoder(JsonDecoder):
             return list(chain.from_iterable(map(self._chunk, payload)))
         return (failed(payload),) if type == ERROR and isinstance(payload, dict) else self._chunk(payload)
 
-    def document(self, data: bytes) -> Facts:
-        facts = super().document(data)
-        if not (facts and isinstance(facts[0], MalformedPayload) and data.lstrip().startswith(b"[")):
-            return facts
-        chunks, left = _complete_elements(data)
-        read = self._all_of(DOCUMENT, chunks, self.payload(None, chunks))
-        return (*read, MalformedPayload(facts[0].reason, left))
-
     def _chunk(self, payload: Any) -> Facts:
         if not isinstance(payload, dict):
             return (MalformedPayload("the payload is not a JSON object"),)
@@ -226,23 +214,6 @@ class GeminiDecoder(JsonDecoder):
         if lists != self._lists:
             self._lists, self._details = lists, _details(snapshot)
         return self._details
-
-
-_SEPARATOR = re.compile(r"[\s,]*")
-_next_value = json.JSONDecoder().raw_decode
-
-
-def _complete_elements(data: bytes) -> tuple[list[Any], int]:
-    """Return the elements of an array that was cut, as far as they are complete, and how many characters are left."""
-    written = "" if too_deep(data) else data.decode("utf-8", "replace")
-    chunks, at = [], written.find("[") + 1
-    with suppress(ValueError, RecursionError):
-        while True:
-            if separator := _SEPARATOR.match(written, at):
-                at = separator.end()
-            chunk, at = _next_value(written, at)
-            chunks.append(chunk)
-    return chunks, len(written) - at
 
 
 def _blocked(feedback: Object) -> Facts:

@@ -287,15 +287,6 @@ def test_an_explanation_of_the_end_is_an_error_unless_all_is_well() -> None:
     assert told({"promptFeedback": {"blockReason": "SAFETY"}}) == [ResponseFinished("SAFETY")]
 
 
-def test_of_an_array_that_is_cut_the_complete_elements_are_read() -> None:
-    whole = json.dumps([said({"text": "Hel"}), said({"text": "lo"})]).encode()
-    for size in range(whole.index(b"}]}") + 20, len(whole) - 4):
-        facts = DIALECT.decoder().document(whole[:size])
-        assert items(facts) == [("text", "Hel", "")]
-        assert isinstance(facts[-1], MalformedPayload)
-    assert items(DIALECT.decoder().document(whole[:-1])) == [("text", "Hello", "")]
-
-
 def test_an_error_is_a_failure_with_data_or_without_as_a_document_or_in_an_array() -> None:
     error = {"error": {"code": 429, "message": "Slow down", "status": "RESOURCE_EXHAUSTED"}}
     failure = [ErrorReported("RESOURCE_EXHAUSTED", "429", "Slow down")]

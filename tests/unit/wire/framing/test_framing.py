@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recorder.wire.framing import AWS_EVENT_STREAM, NDJSON, Framing, framing_of
+from recorder.wire.framing import AWS_EVENT_STREAM, JSON_ARRAY, NDJSON, Framing, framing_of
 from recorder.wire.framing.sse import FRAME_LIMIT, Fields, Piece
 from tests.support.aws_messages import aws_event, aws_message
 from tests.support.tables import table
@@ -19,11 +20,28 @@ WRONG = CHUNK[:-1] + bytes([CHUNK[-1] ^ 1])
 NO_LENGTH = bytes([CHUNK[0], CHUNK[1] ^ 1]) + CHUNK[2:]
 
 _LINES = [b'{"a": 1}\n', b'{"b": 2}\r\n', b"\n", b"  \n", b"no JSON\n", b"\xff\n", b'{"half": ']
+_ELEMENTS = [
+    b"[",
+    b"]",
+    b"{",
+    b"}",
+    b'"',
+    b"\\",
+    b",",
+    b" ",
+    b"\r\n",
+    b"1",
+    b"null",
+    b'"a\\"]"',
+    b'{"b":[{}]}',
+    b"\xff",
+]
 _MESSAGES = [CHUNK, aws_message({}, b""), WRONG, NO_LENGTH, b"\0", CHUNK[:40]]
 streams = st.one_of(
     st.tuples(st.just(NDJSON), st.lists(st.sampled_from(_LINES)).map(b"".join)),
     st.tuples(st.just(AWS_EVENT_STREAM), st.lists(st.sampled_from(_MESSAGES)).map(b"".join)),
-    st.tuples(st.sampled_from([NDJSON, AWS_EVENT_STREAM]), st.binary()),
+    st.tuples(st.just(JSON_ARRAY), st.lists(st.sampled_from(_ELEMENTS)).map(b"".join)),
+    st.tuples(st.sampled_from([NDJSON, AWS_EVENT_STREAM, JSON_ARRAY]), st.binary()),
 )
 
 
@@ -47,12 +65,33 @@ def test_the_pieces_are_the_stream_and_the_same_in_any_chunking(stream: tuple[Fr
 def test_fields_of_any_bytes_never_raise(data: bytes) -> None:
     NDJSON.fields(data)
     AWS_EVENT_STREAM.fields(data)
+    JSON_ARRAY.fields(data)
+
+
+_SCALARS = st.none() | st.booleans() | st.integers() | st.text('"\\[]{},a\n ')
+_values = st.recursive(_SCALARS, lambda each: st.lists(each) | st.dictionaries(st.text("]}"), each))
+
+
+@given(st.lists(_values), st.sampled_from([None, 1]), st.sampled_from([(",", ":"), (" ,\r\n", " : ")]))
+def test_the_elements_of_an_array_are_what_json_reads(
+    values: list[object], indent: int | None, separators: tuple[str, str]
+) -> None:
+    data = json.dumps(values, indent=indent, separators=separators).encode() + b"\n"
+    pieces = split(JSON_ARRAY, data)
+    assert [json.loads(JSON_ARRAY.fields(each.raw).data or b"") for each in pieces if each.kind == "frame"] == values
+    assert {each.kind for each in pieces[len(values) :]} == {"comment"}
+    cut = split(JSON_ARRAY, data[: data.rindex(b"]") - 1])
+    assert cut[: max(0, len(values) - 1)] == pieces[: max(0, len(values) - 1)]
 
 
 @table(
     ("framing", "data", "kinds"),
     [
         (NDJSON, b'{"a":1}\n\r\n{"b"', ["frame", "comment", "tail"]),
+        (JSON_ARRAY, b' [{"a": "]"},\r\n [1] \n]\n', ["frame", "frame", "comment", "comment"]),
+        (JSON_ARRAY, b"[]", ["comment"]),
+        (JSON_ARRAY, b"[1, 2]]", ["frame", "frame", "comment", "tail"]),
+        (JSON_ARRAY, b'[{"a": 1}, {"b": [', ["frame", "tail"]),
         (AWS_EVENT_STREAM, CHUNK + CHUNK[:-1], ["frame", "tail"]),
         (AWS_EVENT_STREAM, CHUNK + WRONG + CHUNK, ["frame", "frame", "frame"]),
         (AWS_EVENT_STREAM, CHUNK + NO_LENGTH + CHUNK, ["frame", "tail"]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from recorder.lint.linter import lint
@@ -11,11 +13,52 @@ from recorder.wire.recording import payloads, recording_of
 from tests.support.aws_messages import aws_event
 from tests.support.facts import captured, folded
 
+DOCUMENT = "application/json"
 OLLAMA = "application/x-ndjson"
 BEDROCK = "application/vnd.amazon.eventstream"
 LINES = b'{"model": "m", "done": false}\n{"model": "m", "done": true}\n'
 MESSAGES = aws_event("messageStart", {"role": "assistant"}) + aws_event("messageStop", {"stopReason": "end_turn"})
 WRONG = MESSAGES[:-1] + b"\0"
+
+
+CHUNKS = [
+    {"candidates": [{"content": {"role": "model", "parts": [{"text": 'a "]'}]}}], "responseId": "r"},
+    {
+        "candidates": [{"content": {"parts": [{"text": "},{"}]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 2, "candidatesTokenCount": 3, "totalTokenCount": 5},
+        "responseId": "r",
+    },
+]
+ARRAY = json.dumps(CHUNKS, indent=2).encode().replace(b"\n  },", b"\n  }\n,\r\n") + b"\n"
+
+
+def test_an_array_of_chunks_means_what_their_events_mean() -> None:
+    of_events = b"".join(b"data: " + json.dumps(each).encode() + b"\r\n\r\n" for each in CHUNKS)
+    exchange, events = captured(ARRAY, "gemini", content_type=DOCUMENT, cuts=range(9, len(ARRAY), 9))
+    frames = [event for event in events if event.kind == "frame"]
+    assert [json.loads(payload_of(event) or b"") for event in frames] == CHUNKS
+    assert frames[0].t_ns < frames[1].t_ns
+    rows, usual = folded(exchange, events), folded(*captured(of_events, "gemini"))
+    assert (rows["items"][0].text, rows["usage"], rows["anomalies"]) == ('a "]},{', usual["usage"], [])
+    assert rows["exchanges"][0].status == "completed"
+    assert lint(recording_of(exchange, events)) == []
+
+
+@pytest.mark.parametrize("size", [ARRAY.rindex(b"STOP"), ARRAY.index(b"\n,\r\n"), len(ARRAY) - 2])
+def test_of_an_array_that_breaks_off_the_complete_elements_are_read(size: int) -> None:
+    rows = folded(*captured(ARRAY[:size], "gemini", content_type=DOCUMENT))
+    assert rows["items"][0].text == ('a "]},{' if size == len(ARRAY) - 2 else 'a "]')
+    assert "malformed" in [each.kind for each in rows["anomalies"]]
+    assert rows["exchanges"][0].status == ("completed" if size == len(ARRAY) - 2 else "incomplete")
+
+
+@pytest.mark.parametrize(
+    ("api", "body", "status"),
+    [("gemini", json.dumps(CHUNKS[1]).encode(), 200), ("openai-chat", ARRAY, 200), ("gemini", b'[{"error": {}}]', 400)],
+)
+def test_a_document_stays_one(api: str, body: bytes, status: int) -> None:
+    _, events = captured(body, api, content_type=DOCUMENT, cuts=[1, 9], status=status)
+    assert {event.kind for event in events} == {"request", "response", "body", "reads", "end"}
 
 
 @pytest.mark.parametrize(("body", "kind"), [(LINES, OLLAMA), (MESSAGES, BEDROCK)])
