@@ -215,6 +215,7 @@ function draw(panel, period, charts, app) {
     ),
     body,
     sql,
+    panel.is_all === false ? el("p", { class: "error" }, "There are more rows than are shown: choose fewer days.") : null,
     panel.note ? el("p", { class: "note" }, panel.note) : null,
   );
 }

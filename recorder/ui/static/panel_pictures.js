@@ -43,6 +43,7 @@ const LINES = [
  * @property {string} command
  * @property {string[]} columns
  * @property {Value[][]} rows
+ * @property {boolean} [is_all] false if an answer cannot hold all rows
  * @property {PanelChart} chart
  * @property {string | null} error
  */
