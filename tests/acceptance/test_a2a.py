@@ -90,6 +90,12 @@ def test_each_stream_ends_as_its_task_does(recording: Recording, version: str) -
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_lint_finds_nothing_in_what_the_sdk_takes(recording: Recording, version: str) -> None:
+    ran = run(recording.db, "lint", session(version))
+    assert ran.code == 0, ran.text
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_client_with_new_ids_gets_the_recorded_answers(recording: Recording, version: str) -> None:
     with running(recording.db, "mock", session(version), "--speed", "max") as mock:
         for wanted in WANTED:

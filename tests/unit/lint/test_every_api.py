@@ -27,6 +27,7 @@ from tests.support.recordings import (
 )
 from tests.support.tables import table
 from tests.unit.lint import (
+    test_a2a,
     test_anthropic,
     test_anthropic_sessions,
     test_bedrock_converse,
@@ -50,6 +51,7 @@ MUTATIONS: list[Mutation] = [
     *test_gemini_interactions.MUTATIONS,
     *test_ollama.MUTATIONS,
     *test_mcp.MUTATIONS,
+    *test_a2a.MUTATIONS,
     *test_bedrock_converse.MUTATIONS,
     *test_openai_agents.MUTATIONS,
 ]
@@ -69,6 +71,7 @@ CLEAN: list[tuple[str, Reply]] = [
     *test_gemini_interactions.GOODS.items(),
     *test_ollama.GOODS.items(),
     *test_mcp.GOODS.items(),
+    *test_a2a.GOODS.items(),
     *test_bedrock_converse.GOODS.items(),
     *test_openai_agents.GOODS.items(),
     ("an error in place of a stream", test_gemini.GOOD._replace(status=503, body=test_gemini.BARE)),
@@ -83,6 +86,7 @@ GOOD: dict[str, Reply] = {
     "gemini-interactions": test_gemini_interactions.GOOD,
     "ollama": test_ollama.GOOD,
     "mcp": test_mcp.CALL,
+    "a2a": test_a2a.OLD,
     "bedrock-converse": test_bedrock_converse.GOOD,
     "openai-agents": test_openai_agents.GOOD,
 }

@@ -86,6 +86,7 @@ DIALECT = Dialect(
     decoder=A2aDecoder,
     terminal=_TERMINAL,
     needs_terminal=True,
+    profiles=("a2a",),
     error_body=error_body,
     renumbering=renumbering,
     conversation=A2aConversation,

@@ -81,7 +81,7 @@ class A2aDecoder(JsonDecoder):
         if payload.get("error"):
             return (failed(payload),)
         result = object_(payload, "result")
-        kind, of = _told(result)
+        kind, of = told(result)
         match kind:
             case "task":
                 return self._task(of)
@@ -139,7 +139,7 @@ def _key(artifact_id: str) -> str:
     return f"artifact {artifact_id}"
 
 
-def _told(result: Object) -> tuple[str | None, Object]:
+def told(result: Object) -> tuple[str | None, Object]:
     """Return what a result is, in the word of version 0.3. Some servers of that leave it out, as 1.0 does of a task."""
     kind = text(result, "kind")
     if kind is not None:
