@@ -36,7 +36,7 @@ ELSEWHERE = re.compile(
 LASTING = re.compile(r"recorder (?:serve|ui|mock|tail|events .*--follow)\b")
 BEGUN = re.compile(r"Listening on|http://127|Following|\"request\"")
 LOOKS = re.compile(
-    r"recorder (?:lint\b|diff (?!latest tests)|prices list\b|torture\b)|-q |my-run|--status"
+    r"recorder (?:lint\b|diff (?!latest tests)|prices list\b|torture\b)|-q |my-run|--status|--chain"
 )  # what may find nothing in this recording, or something
 # What says nothing when all is well.
 SILENT = re.compile(r"^eval|--only timing|^export|lint --cassette|export --rewrite|my-run|>|doctor --json \| jq")

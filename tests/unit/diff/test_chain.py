@@ -21,6 +21,7 @@ from recorder.diff.chain import (
     links,
 )
 from recorder.model.events import Exchange
+from tests.support.conversations import message, response
 from tests.support.recordings import Reply, recorded
 
 MS = 1_000_000
@@ -103,9 +104,9 @@ def test_the_longest_delay_is_told_with_the_place_where_it_arose() -> None:
     assert (found.longest_at, found.arose_at) == (6, 3)
 
 
-def test_what_several_models_said_is_followed_into_one_front() -> None:
+def test_what_two_models_said_are_two_passages_though_the_front_sent_it_as_one_event() -> None:
     first, second = stream("a", (3, 1, "Paris"), began=1), stream("b", (3, 5, "\nRome"), began=5)
-    link = Link(stream("app", (0, 2, "Paris "), (1, 6, "Rome")), [Behind(first, "text"), Behind(second, "text")])
+    link = Link(stream("app", (0, 6, "Paris Rome")), [Behind(first, "text"), Behind(second, "text")])
     [found] = followed(link)
     assert [each.behind and each.behind.exchange_id for each in found.passages] == ["a", "b"]
 
@@ -131,6 +132,12 @@ def test_one_that_runs_when_another_with_its_words_begins_is_the_front() -> None
 def test_nothing_joins_exchanges_that_did_not_run_at_one_time() -> None:
     app = stream("app", *every(1, SAID), ended=20, trace=TRACE)
     assert not joined(app, stream("model", *every(1, SAID), began=30, ended=60, trace=TRACE))
+
+
+def test_a_phrase_that_two_answers_share_does_not_join_them() -> None:
+    phrase = ["I ", "can ", "help ", "you ", "with ", "that. "]
+    other = ["A ", "very ", "different ", "text ", "follows ", "that ", "line."]
+    assert not joined(stream("app", *every(1, phrase + SAID)), stream("model", *every(1, phrase + other), began=5))
 
 
 def test_two_answers_of_one_place_are_not_a_chain() -> None:
@@ -179,3 +186,11 @@ def test_a_document_has_its_text_when_it_ends() -> None:
     for event in events:
         reader.add(event)
     assert [(piece.pos, piece.text) for piece in reader.stream().texts["text"]] == [(events[-1].pos, "\nYes. ")]
+
+
+def test_what_a_last_event_states_again_is_not_said_twice() -> None:
+    exchange, events = recorded(Reply(events=tuple(response(*message("It is ", "clear.")))))
+    reader = ChainReader(exchange)
+    for event in events:
+        reader.add(event)
+    assert [piece.text for piece in reader.stream().texts["text"]] == ["\nIt is ", "clear."]
