@@ -90,6 +90,9 @@ class PlainStream:
         self._dialect = dialect or dialect_of(payloads)
         self._request = request or PlainRequest()
         self._path = self._chosen_path(given=dialect is not None, payloads=payloads)
+        self._method = self._request.method
+        if self._request.target is None and by_path(self._method, self._path).name != self._dialect:
+            self._method = "GET"  # all that a declared dialect may have
         self.events = 0
 
     def session(self, name: str, names: Names) -> Session:
@@ -98,7 +101,7 @@ class PlainStream:
     def entries(self, session: Session, names: Names) -> Iterator[Entry]:
         """Yield one exchange: the request, a plain response head, and a chunk for each event."""
         call = ImportedCall(
-            method=self._request.method,
+            method=self._method,
             target=self._path,
             headers=list(self._request.headers),
             body=self._request.body,

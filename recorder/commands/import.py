@@ -26,7 +26,7 @@ from recorder.model.text import counted, safe_text
 from recorder.recordings.files import NAMES, cassette_in, opened, opening, own_name, reason, shown
 from recorder.store.location import chosen_url, journal_root
 from recorder.store.write.writer import Store
-from recorder.wire.dialects import DIALECTS
+from recorder.wire.dialects import DIALECTS, names
 
 LISTED = 20  # sessions that are named: what fits a terminal
 MOVE_BYTES = 64 * 2**10  # between two moves of the bar, which take longer than an event
@@ -40,6 +40,13 @@ class Wanted(NamedTuple):
     dialect: str | None
     request: PlainRequest | None
     session: str | None
+
+
+def _known(context: click.Context, option: click.Parameter, name: str | None) -> str | None:
+    """Return the name of a dialect: also one of the settings, which are read when the command is known."""
+    if name is not None and name not in names():
+        raise click.BadParameter(f"{name!r} is not one of {', '.join(names())}.", context, option)
+    return name
 
 
 @click.command()
@@ -58,8 +65,9 @@ class Wanted(NamedTuple):
 @click.option(
     "--dialect",
     metavar="API",
-    type=click.Choice([dialect.name for dialect in DIALECTS]),
-    help=f"The API: {', '.join(dialect.name for dialect in DIALECTS)}. [default: by the content]",
+    callback=_known,
+    help=f"The API: {', '.join(dialect.name for dialect in DIALECTS)}, or NAME of a table [dialect.NAME] in "
+    "recorder.toml. [default: by the content]",
 )
 @click.option(
     "--request",

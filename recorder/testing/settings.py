@@ -26,6 +26,8 @@ from recorder.replay.faults.forms import parse_fault
 from recorder.replay.faults.transport import Fault
 from recorder.replay.matching.noise import Rules, rules_from
 from recorder.testing.redactions import Redactions
+from recorder.wire.dialects import DIALECTS, declare
+from recorder.wire.dialects.declared import parse
 
 MATCH_FILE = "recorder.toml"
 VERIFY = "verify"  # the mode
@@ -231,20 +233,36 @@ def _parsed_rules(where: str, table: Mapping[str, Any]) -> Rules:
 
 
 def _match_table(config: pytest.Config) -> tuple[str, Mapping[str, Any]]:
-    """Return the path of the file, as a person calls it, and its table. Raises `UsageError`."""
+    """Return the path of the file, as a person calls it, and its table. The dialects of the file are declared.
+
+    Raises `UsageError`.
+    """
     named = config.getini("recorder_match")
     path = config.rootpath / (named or MATCH_FILE)
     where = _shown(path, config.rootpath)
     if not named and not path.is_file():
         return where, {}
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("match")
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"recorder_match: {where} cannot be read: {error.strerror}.") from None
     except ValueError as error:
         raise UsageError(f"{where} is not valid TOML ({error}): mend it.") from None
+    _declare(where, given.get("dialect", {}))
+    table = given.get("match")
     if isinstance(table, dict):
         return where, table
     if table is None and not named:
         return where, {}
     raise UsageError(f"{where} has no table [match], where recorder_match looks for one.")
+
+
+def _declare(where: str, tables: Mapping[str, Any]) -> None:
+    """Take the dialects that a project declares. Raises `UsageError`."""
+    if not tables:
+        return
+    taken = [dialect.name for dialect in DIALECTS]
+    try:
+        declare({name: parse(name, table, taken) for name, table in tables.items()})
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}") from None

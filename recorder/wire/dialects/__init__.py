@@ -40,6 +40,7 @@ __all__ = [
     "declare",
     "error_body",
     "error_in_stream",
+    "names",
     "parts",
     "told_by_server",
 ]
@@ -86,6 +87,11 @@ def declare(dialects: Mapping[str, Dialect]) -> None:
     _DECLARED.clear()
     _DECLARED.update(dialects)
     _BY_NAME.update(dialects)
+
+
+def names() -> list[str]:
+    """Return the names of all dialects, those that the user has declared among them."""
+    return [*_BY_NAME]
 
 
 def by_name(name: str) -> Dialect:

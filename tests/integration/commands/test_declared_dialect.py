@@ -108,6 +108,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         declare({})
 
 
+def test_a_stream_is_imported_as_of_a_declared_dialect(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.sse").write_bytes(STREAM)
+    assert at(home, "import", str(tmp_path / "a.sse"), "--dialect", "analysis", "--session", "imported").code == 0
+    assert b"It is a square." in at(home, "show", "imported").out
+    assert "'latin' is not one of" in at(home, "import", str(tmp_path / "a.sse"), "--dialect", "latin").err
+
+
 def settings(home: Path) -> Path:
     return home / "recorder" / "recorder.toml"
 

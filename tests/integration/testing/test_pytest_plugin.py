@@ -13,6 +13,7 @@ import openai
 import pytest
 
 from recorder.testing import recording_transport
+from recorder.wire.dialects import declare
 from tests.support.projects import ONE_CASSETTE, ONE_TEST, Project, Upstream
 
 pytest_plugins = ["pytester"]
@@ -284,6 +285,16 @@ def test_the_project_can_say_what_does_not_count_in_a_match(held: Project) -> No
     held.said(failed=1)
     held.pytester.makeini("[pytest]\nrecorder_match = rules.toml")
     held.said(passed=1)
+
+
+def test_a_project_can_declare_a_dialect_of_its_own(held: Project) -> None:
+    path = held.pytester.path / "recorder.toml"
+    path.write_text('[dialect.acme]\nroutes = ["POST /api/x"]\ntext = {"say" = "words"}\n')
+    of_path = "    from recorder.wire.dialects import by_path\n    assert by_path('POST', '/api/x').name == 'acme'\n"
+    held.test(f"@pytest.mark.recorder(match={{'until': 'position'}}){CHANGED_INSTRUCTIONS}{of_path}").said(passed=1)
+    path.write_text("[dialect.acme]\n")
+    assert "recorder.toml: [dialect.acme] gives no type a meaning" in held.run().stderr.str()
+    declare({})  # tests of tests run in this process here
 
 
 def test_what_a_marker_does_not_say_the_project_does(held: Project) -> None:

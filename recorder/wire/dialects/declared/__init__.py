@@ -48,10 +48,12 @@ def parse(name: str, given: Any, taken: Collection[str]) -> Dialect:
         **{place: _path(where, place, table[place]) for place in _PLACES if place in table},
     )
     ends = _terminal(declaration)
-    routes = [_route(where, each) for each in _words(where, "routes", table.get("routes", []))]
+    given_routes = _words(where, "routes", table.get("routes", []))
+    routes = [_route(where, each) for each in given_routes]
     if not routes:
         raise ValueError(f'{where} needs routes, for example routes = ["POST /api/chat"].')
     pattern = re.compile("|".join(routes))
+    usual = re.sub(r"\*|\{session\}", "any", given_routes[0].partition(" ")[2])
     return Dialect(
         name=name,
         routes=pattern,
@@ -63,6 +65,7 @@ def parse(name: str, given: Any, taken: Collection[str]) -> Dialect:
         session_fields=(".".join(declaration.session),) if declaration.session else (),
         fields=ResponseFields(texts=_text_paths(declaration)),
         profiles=(DECLARED,),
+        target=lambda is_document, payloads: usual,
     )
 
 
