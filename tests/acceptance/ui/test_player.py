@@ -11,7 +11,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, expect
 
 from tests.support.browser import IN_A_BROWSER, NARROW, PLAYER, Tab, opened
-from tests.support.conversations import Conversations, asking, message, response
+from tests.support.conversations import Conversations, asking, call, message, response
 from tests.support.viewer import Viewer, team, viewing
 
 pytestmark = IN_A_BROWSER
@@ -50,6 +50,10 @@ def lengthy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     session.exchange(response(*message(*[LINE * 1000] * (LINES // 1000))), asking("Write."))
     session.exchange(response(*message("Short."), id="resp_2"), asking("Again."), at_s=900.0)
     conversations.session("odd").exchange(response(*message(*["word "] * ODD)), asking("Say words."))
+    searches = conversations.session("searches")
+    calls = [frame for number in range(16) for frame in call("web_search", "{}", number, f"call_{number}")]
+    searches.exchange(response(*calls), asking("Search."))
+    searches.exchange(response(*call("shell", "{}"), id="resp_2"), asking("List."), at_s=1.0)
     team(conversations.session("team"))
     conversations.session("bytes").exchange([b"event: x\ndata: \xff\xfe\n\n"])
     with viewing(path) as viewer:
@@ -114,6 +118,17 @@ async def test_keys_go_from_finding_to_finding(tab: Tab) -> None:
         await tab.page.keyboard.press("p")
     place = f"{PLAYER}[data-exchange='1'][data-pos='{first}']"
     await tab.page.wait_for_selector(place, state="attached")
+
+
+async def test_lanes_say_their_exchange_and_outputs_one_after_another_share_one(lengthy_tab: Tab) -> None:
+    labels = lengthy_tab.page.locator(".lane-label")
+    await lengthy_tab.open("#/s/searches")
+    await expect(labels).to_have_text(["1 gpt-5", "output", "2 gpt-5", "output"])
+    await expect(labels.first).to_have_attribute("title", "1 POST /v1/responses gpt-5")
+    await lengthy_tab.open("#/s/team")
+    await expect(labels).to_have_text(["1 – 5", "output", "client", "client 2"])
+    titles = await labels.first.get_attribute("title") or ""
+    assert titles.splitlines()[2] == "3 Galileo POST /v1/responses gpt-5"
 
 
 async def test_events_are_filtered_by_text_and_kind_and_sorted_by_silence(lengthy_tab: Tab) -> None:

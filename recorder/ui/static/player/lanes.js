@@ -21,6 +21,8 @@ export class Lanes {
   constructor(options) {
     this.options = options;
     this.timeline = options.timeline;
+    /** @type {ExchangeSummary[]} */
+    this.exchanges = [];
     this.view = new LanesView(options.timeline, () => this.redraw());
     this.picture = new LanesPicture(this.view);
     this.labels = el("div", { class: "lanes-labels", "aria-hidden": "true" });
@@ -76,18 +78,48 @@ export class Lanes {
 
   /** Take the events that are new. */
   setTimeline() {
-    const { rows, length } = this.timeline;
+    const { length } = this.timeline;
     this.view.update();
-    const labels = rows.map(({ kind, label }, index) => {
-      const first = this.timeline.isFirstOfGroup(index) ? " lane-first" : "";
-      return el("div", { class: `lane-label lane-${kind}${first}`, title: label }, label);
-    });
-    fill(this.labels, ...labels);
-    const height = RULER + ROW * rows.length;
+    this.#drawLabels();
+    const height = RULER + ROW * this.view.packing.lanes.length;
     this.labels.style.setProperty("height", `${height}px`);
     this.plot.style.setProperty("height", `${height}px`);
     this.plot.setAttribute("aria-valuemax", String(Math.max(0, length - 1)));
     this.#resize();
+  }
+
+  /**
+   * Name the exchanges, and the groups of lanes after them.
+   * @param {ExchangeSummary[]} exchanges
+   */
+  setExchanges(exchanges) {
+    const { names } = this.view;
+    for (const { number, agent, method, target, model } of exchanges) {
+      names.set(number, [number, agent, method, target, model].filter(Boolean).join(" "));
+    }
+    this.exchanges = exchanges;
+    this.#drawLabels();
+    this.redraw();
+  }
+
+  #drawLabels() {
+    const { packing, names } = this.view;
+    const labels = packing.lanes.map(({ kind, group, label }, lane) => {
+      const first = packing.isFirstOfGroup(lane) ? " lane-first" : "";
+      const isNamed = kind === "connection";
+      const own = isNamed ? this.#exchangesOf(group) : [];
+      const shown = isNamed ? groupName(own) : label;
+      const title = own.length ? own.map(({ number }) => names.get(number)).join("\n") : label;
+      return el("div", { class: `lane-label lane-${kind}${first}`, title }, el("bdi", {}, shown));
+    });
+    fill(this.labels, ...labels);
+  }
+
+  /** @param {number} group */
+  #exchangesOf(group) {
+    const { exchanges, rows } = this.timeline;
+    const numbers = new Set(exchanges.filter(({ row }) => rows[row[0]]?.group === group).map(({ number }) => number));
+    return this.exchanges.filter(({ number }) => numbers.has(number));
   }
 
   /** @param {import("./findings.js").PlacedMark[]} marks */
@@ -113,7 +145,7 @@ export class Lanes {
 
   #resize() {
     const { clientHeight } = this.element;
-    this.picture.resize(this.plot.clientWidth, Math.min(clientHeight, RULER + ROW * this.timeline.rows.length));
+    this.picture.resize(this.plot.clientWidth, Math.min(clientHeight, RULER + ROW * this.view.packing.lanes.length));
     this.redraw();
   }
 
@@ -138,4 +170,17 @@ export class Lanes {
     this.plot.setAttribute("aria-valuenow", String(index));
     this.plot.setAttribute("aria-valuetext", text);
   }
+}
+
+/**
+ * Name a group of exchanges after its only one, its sub-agent, or its first and its last.
+ * @param {ExchangeSummary[]} exchanges
+ */
+function groupName(exchanges) {
+  const [first] = exchanges;
+  if (!first) return "connection";
+  const agents = new Set(exchanges.map(({ agent }) => agent));
+  if (first.agent && agents.size === 1) return first.agent;
+  if (exchanges.length === 1) return `${first.number} ${first.model ?? first.method}`;
+  return `${first.number} – ${exchanges[exchanges.length - 1].number}`;
 }

@@ -100,6 +100,7 @@ export class LanesPicture {
     this.#drawRows(context);
     this.#drawGaps(context);
     this.#drawBlocks(context);
+    this.#drawNames(context);
     this.#drawTicks(context);
     this.#drawMarks(context);
     context.restore();
@@ -108,10 +109,10 @@ export class LanesPicture {
 
   /** @param {CanvasRenderingContext2D} context */
   #drawRows(context) {
-    const { colours, timeline, view } = this;
+    const { colours, view } = this;
     context.fillStyle = colours.line;
-    timeline.rows.forEach((_, index) => {
-      context.globalAlpha = timeline.isFirstOfGroup(index) ? 1 : 0.45;
+    view.packing.lanes.forEach((_, index) => {
+      context.globalAlpha = view.packing.isFirstOfGroup(index) ? 1 : 0.45;
       context.fillRect(0, index * ROW, view.width, 1);
     });
     context.globalAlpha = 1;
@@ -119,12 +120,12 @@ export class LanesPicture {
 
   /** @param {CanvasRenderingContext2D} context */
   #drawGaps(context) {
-    const { colours, timeline, view } = this;
+    const { colours, view } = this;
     context.fillStyle = colours.raised;
     for (const gap of view.axis.gaps) {
       const x = view.x(gap.from);
       const width = view.x(gap.to) - x;
-      if (x < view.width && x + width > 0) context.fillRect(x, 0, width, ROW * timeline.rows.length);
+      if (x < view.width && x + width > 0) context.fillRect(x, 0, width, ROW * view.packing.lanes.length);
     }
   }
 
@@ -137,7 +138,7 @@ export class LanesPicture {
       const x = view.x(timeline.startOf(block));
       const width = Math.max(1.5, view.x(timeline.endOf(block)) - x);
       if (x > view.width || x + width < 0) continue;
-      const y = block.row * ROW + 3;
+      const y = (view.packing.ofBlocks.get(block) ?? 0) * ROW + 3;
       context.fillStyle = colours[`block:${block.kind}`];
       context.globalAlpha = timeline.isItem(block) ? 0.24 : 0.13;
       context.beginPath();
@@ -146,8 +147,31 @@ export class LanesPicture {
       context.globalAlpha = 0.9;
       if (timeline.isItem(block)) context.fillRect(x, y, Math.min(2, width), ROW - 5);
       context.globalAlpha = 1;
-      this.#drawLabel(context, block.label, x, width, y);
+      // The lane of the connection has the names of the exchanges in place of those of its blocks.
+      if (timeline.rows[block.row]?.kind !== "connection") this.#drawLabel(context, block.label, x, width, y);
     }
+  }
+
+  /**
+   * Write the name of each exchange above its connection, as far as the next one.
+   * @param {CanvasRenderingContext2D} context
+   */
+  #drawNames(context) {
+    const { timeline, view } = this;
+    /** @type {Map<number, { label: string, x: number }>} what is to be written into each lane */
+    const waiting = new Map();
+    const write = (/** @type {number} */ lane, /** @type {number} */ to) => {
+      const name = waiting.get(lane);
+      if (name && to > 0 && name.x < view.width) this.#drawLabel(context, name.label, name.x, to - name.x, lane * ROW + 3);
+    };
+    for (const [slot, { number, offset_ns, row }] of timeline.exchanges.entries()) {
+      const lane = row.length ? view.packing.ofRows[slot].get(row[0]) : undefined;
+      if (lane === undefined) continue;
+      const x = view.x(offset_ns);
+      write(lane, x);
+      waiting.set(lane, { label: view.names.get(number) ?? `${number}`, x });
+    }
+    for (const lane of waiting.keys()) write(lane, view.width);
   }
 
   /**
@@ -161,13 +185,13 @@ export class LanesPicture {
     const { colours, view } = this;
     const left = Math.max(x, 0);
     const room = Math.min(x + width, view.width) - left;
-    if (room < 30 || !label) return;
+    if (room < 14 || !label) return;
     // A label is recorded text: never draw more of it than can be visible.
     let shown = label.slice(0, 100);
     while (shown.length > 2 && context.measureText(shown).width > room - 11) {
       shown = `${shown.slice(0, Math.floor(shown.length * 0.8) - 1)}…`;
     }
-    if (shown.length < Math.min(5, label.length)) return;
+    if (shown.length < Math.min(room < 30 ? 2 : 5, label.length)) return;
     context.fillStyle = colours.text;
     context.fillText(shown, left + 7, y + 6);
   }
@@ -180,7 +204,7 @@ export class LanesPicture {
     const { timeline, view } = this;
     const width = Math.ceil(view.width);
     /** The colour of each pixel of each lane; 0 is none. */
-    const heats = new Int8Array(width * timeline.rows.length);
+    const heats = new Int8Array(width * view.packing.lanes.length);
     const last = Math.min(timeline.length - 1, timeline.at(view.timeAt(view.width)));
     for (let index = timeline.at(view.timeAt(0)); index <= last; index++) {
       const x = Math.min(width - 1, Math.round(view.x(timeline.time[index])));

@@ -132,7 +132,7 @@ export class LanesPointer {
     fill(
       this.tip,
       el("b", {}, block.label || block.kind),
-      el("span", { class: "num" }, `exchange ${block.exchange} · from ${duration(block.from_ns)} · ${length}`),
+      el("span", { class: "num" }, `${this.view.names.get(block.exchange) ?? block.exchange} · from ${duration(block.from_ns)} · ${length}`),
     );
   }
 }

@@ -1,6 +1,7 @@
 // Which part of a session's time the lanes show, and what is at which place of their picture.
 
 import { Axis } from "./axis.js";
+import { Packing } from "./packing.js";
 
 /** Heights of a lane and of the ruler above them, in px. */
 export const ROW = 24;
@@ -26,6 +27,9 @@ export class LanesView {
     this.changed = changed;
     this.isShortened = true;
     this.axis = new Axis(timeline, true);
+    this.packing = new Packing(timeline);
+    /** @type {Map<number, string>} what each exchange is, by its number */
+    this.names = new Map();
     /** Left and right end of what is shown, in places. */
     this.from = 0;
     this.to = this.axis.length;
@@ -41,6 +45,7 @@ export class LanesView {
   update() {
     const isWhole = this.from <= 0 && this.to >= this.axis.length * 0.9999;
     this.axis = new Axis(this.timeline, this.isShortened);
+    this.packing = new Packing(this.timeline);
     if (isWhole) [this.from, this.to] = [0, this.axis.length];
   }
 
@@ -135,7 +140,7 @@ export class LanesView {
    * @param {number} index
    */
   rowOf(index) {
-    return this.timeline.exchanges[this.timeline.slot[index]].row[this.timeline.pos[index]];
+    return this.packing.laneOf(index);
   }
 
   /** @param {number} y */
@@ -151,7 +156,7 @@ export class LanesView {
   eventAt(x, y) {
     const { timeline } = this;
     const row = this.#rowAt(y);
-    if (row < 0 || row >= timeline.rows.length) return -1;
+    if (row < 0 || row >= this.packing.lanes.length) return -1;
     let best = -1;
     let distance = NEAR_PX;
     const first = this.timeAt(x - NEAR_PX);
@@ -186,6 +191,6 @@ export class LanesView {
     const row = this.#rowAt(y);
     const isAt = (/** @type {Block} */ block) =>
       this.x(timeline.startOf(block)) <= x && x <= this.x(timeline.endOf(block));
-    return timeline.blocks.find((block) => block.row === row && isAt(block));
+    return timeline.blocks.find((block) => this.packing.ofBlocks.get(block) === row && isAt(block));
   }
 }

@@ -136,6 +136,7 @@ export class Player {
     const exchanges = [...this.header.exchanges].sort((a, b) => a.offset_ns - b.offset_ns || a.number - b.number);
     this.conversation.setExchanges(exchanges);
     this.turns.setExchanges(exchanges);
+    this.lanes.setExchanges(exchanges);
   }
 
   /**

@@ -220,14 +220,6 @@ export class SessionTimeline {
   endOf(block) {
     return block.to_ns === null ? this.end : (this.offsets.get(block.exchange) ?? 0) + block.to_ns;
   }
-
-  /**
-   * Return true if a lane is the first of another group than the one above it.
-   * @param {number} row
-   */
-  isFirstOfGroup(row) {
-    return row > 0 && this.rows[row].group !== this.rows[row - 1].group;
-  }
 }
 
 /**
