@@ -97,12 +97,13 @@ class A2aDecoder(JsonDecoder):
 
     def whole(self, payload: Any) -> Facts:
         """Decode a document: those about cards, lists and notices have nothing of a task."""
-        return [fact for fact in self.payload(None, payload) if not isinstance(fact, UnknownType)]
+        facts = [fact for fact in self.payload(None, payload) if not isinstance(fact, UnknownType)]
+        return [*facts, *self._closed([*self._open])]
 
     def _task(self, task: Object) -> Facts:
         facts: list[Fact] = [*self._begun(text(task, "id"), None)]
         for artifact in objects(task, "artifacts"):
-            facts += self._artifact(artifact, is_more=False, is_last=True)
+            facts += self._artifact(artifact, is_more=False, is_last=False)  # its pieces may go on behind this
         return [*facts, *self._status(object_(task, "status"))]
 
     def _artifact(self, artifact: Object, *, is_more: bool, is_last: bool) -> list[Fact]:

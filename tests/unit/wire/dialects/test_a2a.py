@@ -110,6 +110,21 @@ def test_a_piece_that_is_not_appended_is_the_artifact_anew() -> None:
     assert [item.text for item in rows(body)["items"]] == ["whole"]
 
 
+def test_a_stream_that_is_taken_up_again_goes_on_with_the_artifacts_of_its_task() -> None:
+    artifact = {"artifactId": "r", "parts": [{"text": "It is"}]}
+    task = event("0.3", "task", id="t-1", contextId="c-1", status={"state": "working"}, artifacts=[artifact])
+    body = task + piece("0.3", "r", {"text": " sunny"}, append=True) + status("0.3", "completed")
+    made = rows(body, request("tasks/resubscribe"))
+    assert [item.text for item in made["items"]] == ["It is sunny"]
+    assert not made["anomalies"]
+
+
+def test_an_artifact_of_a_task_that_goes_on_is_whole_in_a_document() -> None:
+    task = {"id": "t", "status": {"state": "working"}, "artifacts": [{"artifactId": "r", "parts": [{"text": "Hi"}]}]}
+    body = json.dumps({"jsonrpc": "2.0", "id": "1", "result": task}).encode()
+    assert not rows(body, content_type="application/json")["anomalies"]
+
+
 @table(
     ("result", "text"),
     [
