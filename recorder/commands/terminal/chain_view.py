@@ -94,7 +94,7 @@ async def _streams(log: LogReader, session: Session, exchanges: Sequence[Numbere
         pieces += reader.pieces
         if pieces > PIECES_LIMIT:
             raise RecorderError(
-                f"The streams have more than {PIECES_LIMIT:,} pieces of text: export one request alone."
+                f"The streams have more than {PIECES_LIMIT:,} pieces of text: record the two into a log of their own."
             )
         streams.append(reader.stream())
     return streams
