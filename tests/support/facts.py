@@ -109,6 +109,7 @@ def folded(exchange: Exchange, events: Iterable[Event]) -> Rows:
 
 PATHS = {
     "a2a": "/agent",
+    "ag-ui": "/agent",
     "anthropic": "/v1/messages",
     "anthropic-sessions": "/v1/sessions/sesn_1/events/stream",
     "bedrock-converse": "/model/m/converse-stream",
@@ -121,6 +122,7 @@ PATHS = {
     "openai-chat": "/v1/chat/completions",
     "openai-responses": "/v1/responses",
     "other": "/v1/threads/runs",
+    "ui-messages": "/api/chat",
 }
 
 

@@ -60,6 +60,8 @@ _FOLDERS = (
     "recorder.wire.dialects.openai_agents",
     "recorder.wire.dialects.openai_realtime",
     "recorder.wire.dialects.gemini_live",
+    "recorder.wire.dialects.ui_messages",
+    "recorder.wire.dialects.ag_ui",
 )
 
 DIALECTS: tuple[Dialect, ...] = (
@@ -132,9 +134,12 @@ def told_by_server(method: str, target: str) -> Dialect | None:
 
 
 def by_request(method: str, target: str, headers: Sequence[Header], body: bytes) -> Dialect:
-    """Return the dialect of a request by its target, else by what its headers and its body say."""
+    """Return the dialect of a request by its target, else by what its headers and its body say.
+
+    These say it, too, on a route on which apps answer in another framing.
+    """
     found = by_path(method, target)
-    if found is not other.DIALECT:
+    if found is not other.DIALECT and found.framing is None:
         return found
     return next((dialect for dialect in _ASKED if dialect.is_asked and dialect.is_asked(headers, body)), found)
 

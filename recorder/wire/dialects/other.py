@@ -81,17 +81,13 @@ def report_of(usage: Object, own: Mapping[str, Sequence[str]] = {}) -> UsageRepo
     return UsageReported(Usage(**counts), as_json(usage), details_at(usage, _DETAILS, ReportedCost()))
 
 
-# Of any server, of Cohere, of Assistants, of OpenAI, of AG-UI.
+# Of any server, of Cohere, of Assistants, of OpenAI.
 _LAST = """
     [DONE] done
     message-end stream-end
     thread.run.completed thread.run.failed thread.run.cancelled thread.run.expired thread.run.incomplete
     transcript.text.done speech.audio.done image_generation.completed image_edit.completed
-    RUN_FINISHED RUN_ERROR
 """
-
-_AG_UI = "threadId runId messages"  # of `RunAgentInput`
-_AI_SDK = "id messages trigger"  # of what `useChat` sends to the server of its app
 
 DIALECT = Dialect(
     name="other",
@@ -102,16 +98,6 @@ DIALECT = Dialect(
     last_types=frozenset(_LAST.split()),
     needs_terminal=False,
     request_noise=(
-        RequestNoise("fields", "ag-ui-thread", "threadId", "of one run of an app", _AG_UI),
-        RequestNoise("fields", "ag-ui-run", "runId", "made anew for each request", _AG_UI),
-        RequestNoise("fields", "ag-ui-parent", "parentRunId", "names an earlier run", _AG_UI),
-        RequestNoise("fields", "ai-sdk-chat", "id", "of one run of an app", _AI_SDK),
-        RequestNoise("fields", "ai-sdk-message", "messageId", "names the message that is asked for again", _AI_SDK),
-        # of both
-        RequestNoise("references", "ui-message", "messages.*.id", "made anew for each message"),
-        RequestNoise("references", "ui-call", "messages.*.toolCalls.*.id", "joins a call and its result"),
-        RequestNoise("references", "ui-result", "messages.*.toolCallId", "names a call"),
-        RequestNoise("references", "ui-part", "messages.*.parts.*.toolCallId", "names a call"),
         # of Bedrock's Converse
         RequestNoise("references", "converse-call", "messages.*.content.*.*.toolUseId", "joins a call and its result"),
     ),

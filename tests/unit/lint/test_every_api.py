@@ -28,6 +28,7 @@ from tests.support.recordings import (
 from tests.support.tables import table
 from tests.unit.lint import (
     test_a2a,
+    test_ag_ui,
     test_anthropic,
     test_anthropic_sessions,
     test_bedrock_converse,
@@ -39,6 +40,7 @@ from tests.unit.lint import (
     test_openai_agents,
     test_openai_chat,
     test_openai_responses,
+    test_ui_messages,
 )
 
 MUTATIONS: list[Mutation] = [
@@ -54,6 +56,8 @@ MUTATIONS: list[Mutation] = [
     *test_a2a.MUTATIONS,
     *test_bedrock_converse.MUTATIONS,
     *test_openai_agents.MUTATIONS,
+    *test_ui_messages.MUTATIONS,
+    *test_ag_ui.MUTATIONS,
 ]
 
 
@@ -74,6 +78,8 @@ CLEAN: list[tuple[str, Reply]] = [
     *test_a2a.GOODS.items(),
     *test_bedrock_converse.GOODS.items(),
     *test_openai_agents.GOODS.items(),
+    *test_ui_messages.GOODS.items(),
+    *test_ag_ui.GOODS.items(),
     ("an error in place of a stream", test_gemini.GOOD._replace(status=503, body=test_gemini.BARE)),
     ("an error in place of a stream", error_of_anthropic()),
 ]
@@ -89,6 +95,8 @@ GOOD: dict[str, Reply] = {
     "a2a": test_a2a.OLD,
     "bedrock-converse": test_bedrock_converse.GOOD,
     "openai-agents": test_openai_agents.GOOD,
+    "ui-messages": test_ui_messages.GOOD,
+    "ag-ui": test_ag_ui.GOOD,
 }
 
 

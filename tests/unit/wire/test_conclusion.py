@@ -65,7 +65,7 @@ DONE: dict[str, tuple[str, list[bytes], str]] = {
     "an assistant": ("other", [b"event: thread.run.completed\ndata: {}\n\n"], "completed"),
     "done of an assistant": ("other", [b"event: done\ndata: [DONE]\n\n"], "completed"),
     "[DONE] of anybody": ("other", [b'data: {"text":"Hi"}\n\n', b"data: [DONE]\n\n"], "completed"),
-    "AG-UI": ("other", [b'data: {"type":"RUN_STARTED"}\n\n', b'data: {"type":"RUN_FINISHED"}\n\n'], "completed"),
+    "AG-UI": ("ag-ui", [b'data: {"type":"RUN_STARTED"}\n\n', b'data: {"type":"RUN_FINISHED"}\n\n'], "completed"),
     "Cohere": ("other", [b'event: message-end\ndata: {"type":"message-end"}\n\n'], "completed"),
     "an image": ("other", [b"event: image_generation.completed\ndata: {}\n\n"], "completed"),
     "a transcript": ("other", [b'data: {"type":"transcript.text.done"}\n\n'], "completed"),

@@ -409,6 +409,8 @@ ENDINGS = [
     ("gemini-live", frame({"serverContent": {"turnComplete": True}}), "completed"),
     ("gemini-live", frame({"serverContent": {"turnComplete": True, "interactionStatus": "IN_PROGRESS"}}), None),
     ("openai-realtime", frame({"type": "error", "error": {}}), None),
+    ("ag-ui", frame({"type": "RUN_FINISHED"}), "completed"),
+    ("ag-ui", frame({"type": "RUN_ERROR"}), "failed"),
     ("gemini", frame({"error": {"code": 500}}), "failed"),
     ("gemini", frame({"candidates": [{"finishReason": "STOP"}]}), None),
 ]
@@ -422,7 +424,7 @@ def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None)
 
 def test_these_wire_formats_promise_a_last_event() -> None:
     promising = {dialect.name for dialect in DIALECTS if dialect.needs_terminal}
-    others = {"a2a", "gemini-interactions", "mcp", "ollama", "openai-realtime", "gemini-live"}
+    others = {"a2a", "ag-ui", "gemini-interactions", "mcp", "ollama", "openai-realtime", "gemini-live"}
     others |= {"bedrock-converse", "bedrock-invoke"}
     assert promising == {"openai-responses", "anthropic", *others}, (
         "name a further one here, and its last event in `ENDINGS`"
