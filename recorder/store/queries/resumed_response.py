@@ -1,23 +1,29 @@
 """The response that an earlier exchange received: its events, which a resumed stream continues, and its session.
 
 A client that lost its stream requests the rest (`GET /responses/{id}?stream=true&starting_after=N`). The numbers
-continue, so the earlier events up to N and the exchange's own events are the whole response, each number once.
+continue, so the earlier events up to N and the exchange's own events are the whole response, each number once. Where
+events have ids (`last_event_id`), so are those up to that event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
-from sqlalchemy import Text, bindparam, select, text
+from sqlalchemy import Text, bindparam, select
+from sqlalchemy import text as sql
 
 from recorder.model.events import Event, Exchange
 from recorder.projections.rows import TABLES
 from recorder.store.schema import events
 from recorder.store.sql import FORMS, IS_OF_BODY, OfEngine, Statement, has_ended
 from recorder.wire.dialects import by_name
+from recorder.wire.dialects.json_values import request_object, text
+from recorder.wire.framing.sse import parse
 
 FIRST_EVENTS = 8  # a response says its id in one of the first events after its head
 
@@ -63,12 +69,18 @@ def earlier(exchange: Exchange) -> dict[str, Any] | None:
 
 
 def before(exchange: Exchange, found: Iterable[Event]) -> Iterator[Event]:
-    """Yield the events of the same response from before an exchange, each once as far as its number says it.
+    """Yield the events of the same response from before an exchange, each once as far as its number or its id says it.
 
     Those of a hosted session have ids, by which its decoder knows them; a list of them is one document.
     """
-    if by_name(exchange.api).hosted is None:
-        yield from each_number_once(found)
+    dialect = by_name(exchange.api)
+    if dialect.response_routes is not None and dialect.response_routes.event_id is not None:
+        parameters = dict(parse_qsl(exchange.target.partition("?")[2]))
+        mark = partial(_id_of_event, dialect.response_routes.event_id)
+        yield from each_once(found, mark, parameters.get(dialect.response_routes.after))
+        return
+    if dialect.hosted is None:
+        yield from each_once(found, _number)
         return
     for (kind, _), same in groupby(found, lambda event: (event.kind, event.exchange_id)):
         if kind == "body":
@@ -78,24 +90,38 @@ def before(exchange: Exchange, found: Iterable[Event]) -> Iterator[Event]:
             yield from same
 
 
-def each_number_once(found: Iterable[Event]) -> Iterator[Event]:
-    """Yield the events of several exchanges, one after another, without numbers that were there already.
+def each_once(
+    found: Iterable[Event], mark: Callable[[Sequence[Event]], object], last: object = None
+) -> Iterator[Event]:
+    """Yield the events of several exchanges, one after another, without those whose mark was there already.
 
-    Of an event in parts, only the last part has the number.
+    The one that is marked `last` ends it. Of an event in parts, only the last part has a mark, or all of them together.
     """
-    seen: set[int] = set()
+    seen: set[object] = set()
     parts: list[Event] = []
     for event in found:
         if parts and (event.kind != "part" or event.exchange_id != parts[0].exchange_id):
             parts = []
         if event.kind == "part":
             parts.append(event)
-        number = event.sequence_number
-        if number is not None:
-            if number not in seen:
-                yield from parts or (event,)
-            seen.add(number)
-            parts = []
+        found_mark = mark(parts or [event])
+        if found_mark is None:
+            continue
+        if found_mark not in seen:
+            yield from parts or (event,)
+        if found_mark == last:
+            return
+        seen.add(found_mark)
+        parts = []
+
+
+def _number(parts: Sequence[Event]) -> int | None:
+    return parts[-1].sequence_number
+
+
+def _id_of_event(member: str, parts: Sequence[Event]) -> str | None:
+    payload = parse(b"".join([part.raw for part in parts])).data
+    return text(request_object(payload or b""), member)
 
 
 # What an exchange resumes stands in the log, whose partitions take a server longer to plan for than to look into. So it
@@ -126,7 +152,7 @@ SESSION_OF_RESPONSE = Statement(_of_response)
 SESSION_OF_LAST_RESPONSE = Statement(f"""SELECT r.session_id FROM {_RECENT}
 JOIN {TABLES["exchanges"]} AS p ON p.session_id = r.session_id AND p.exchange_id = r.exchange_id
 WHERE p.last_response_id = :response_id {_LAST}""")
-SESSIONS_OF_LINKS = text(f"""SELECT DISTINCT r.session_id FROM {_RECENT}
+SESSIONS_OF_LINKS = sql(f"""SELECT DISTINCT r.session_id FROM {_RECENT}
 JOIN sessions AS s ON s.session_id = r.session_id
 JOIN {TABLES["items"]} AS i ON i.session_id = r.session_id AND i.exchange_id = r.exchange_id
 WHERE s.source = :source AND (i.item_id IN :links OR i.call_id IN :links)

@@ -199,14 +199,17 @@ class ResponseRoutes(msgspec.Struct, frozen=True):
 
     asked_for: re.Pattern[str]  # for anything of it: to get, follow, end or delete it
     retrieved: re.Pattern[str] | None = None  # for the response, which is the same as before
+    after: str = "starting_after"  # the parameter that says after which event a stream continues
+    event_id: str | None = None  # the member of payloads that it is about; None: their number
 
 
-def response_routes(collection: str) -> ResponseRoutes:
+def response_routes(collection: str, **continued: str) -> ResponseRoutes:
     """Return the routes of responses that are resources, below the path of that name."""
     cancel = rf"POST /(?:.*/)?{collection}/([^/]+)/cancel"
     return ResponseRoutes(
         re.compile(rf"^(?:(?:GET|DELETE) /(?:.*/)?{collection}/([^/]+)(?:/.*)?|{cancel})$", re.DOTALL),
         re.compile(rf"^(?:GET /(?:.*/)?{collection}/([^/]+)|{cancel})$", re.DOTALL),
+        **continued,
     )
 
 

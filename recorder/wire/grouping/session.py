@@ -108,7 +108,7 @@ HEADERS: frozenset[str] = headers((*_ALL_RULES, *CLAIMED)) | {"user-agent"}
 
 
 NO_NUMBER = 0
-"""The number after which the stream of a hosted session continues: its events have none, but ids."""
+"""The number after which a stream continues whose events have none, but ids: that of a hosted session, for one."""
 
 
 class Grouping(msgspec.Struct, frozen=True):
@@ -224,7 +224,13 @@ def _resumed(head: RequestHead) -> tuple[str | None, int | None]:
         return "/".join(filter(None, _hosted(head))), NO_NUMBER
     routes = dialect.response_routes
     response_id = _id_in(routes.retrieved, head) if routes else None
+    if routes is None or response_id is None:
+        return response_id, None
     parameters = dict(parse_qsl(query))
-    after = re.fullmatch(r"[0-9]{1,18}", parameters.get("starting_after", ""))
+    after = parameters.get(routes.after, "")
     is_stream = head.method == "GET" and parameters.get("stream", "").lower() in ("true", "1")
-    return response_id, int(after[0]) if after and is_stream and response_id else None
+    if not is_stream or not after:
+        return response_id, None
+    if routes.event_id is not None:
+        return response_id, NO_NUMBER
+    return response_id, int(after) if re.fullmatch(r"[0-9]{1,18}", after) else None

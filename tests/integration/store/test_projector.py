@@ -202,6 +202,32 @@ def test_a_resumed_response_has_the_items_of_the_whole(store: Store) -> None:
     assert ask(store, f"SELECT kind FROM p_anomalies_v1 WHERE exchange_id = '{resumed.exchange_id}'") == []
 
 
+STEPS: list[dict[str, Any]] = [
+    {"event_type": "interaction.created", "interaction": {"id": "i", "object": "interaction", "model": "gemini-3"}},
+    {"event_type": "step.start", "index": 0, "step": {"type": "model_output"}},
+    *({"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": f"{n} "}} for n in range(5)),
+    {"event_type": "step.stop", "index": 0},
+    {"event_type": "interaction.completed", "interaction": {"id": "i", "status": "completed", "usage": {}}},
+]
+INTERACTION = b"".join(
+    b"event: %b\ndata: %b\n\n" % (step["event_type"].encode(), json.dumps({**step, "event_id": f"e{number}"}).encode())
+    for number, step in enumerate(STEPS)
+)
+
+
+def test_an_interaction_that_is_resumed_twice_is_the_whole(store: Store) -> None:
+    of = {"api": "gemini-interactions", "target": "/v1beta/interactions"}
+    write(store, *captured(frames(INTERACTION, 0, 5), exchange=begun(store, 1, **of), outcome="client_disconnect"))
+    for number, (first, end) in enumerate([(4, 7), (6, 9)], 2):
+        target = f"/v1beta/interactions/i?stream=true&last_event_id=e{first - 1}"
+        resumed = {"method": "GET", "api": of["api"], "target": target, "resumes_response_id": "i", "resumes_after": 0}
+        exchange = begun(store, number, **resumed)
+        write(store, *captured(frames(INTERACTION, first, end), exchange=exchange))
+    assert [each[6] for each in parts_of(store, exchange)] == ["0 1 2 3 4 "]
+    assert parts_of(store, exchange) == parts_of(store, recorded(store, 4, b"", INTERACTION, **of))
+    assert rebuilt(store) == projections(store.url)
+
+
 def parts_of(store: Store, exchange: Exchange) -> list[Any]:
     columns = "item, kind, type, output_index, item_id, status, text, summary, arguments, call_id"
     return ask(store, f"SELECT {columns} FROM p_items_v1 WHERE exchange_id = '{exchange.exchange_id}' ORDER BY item")

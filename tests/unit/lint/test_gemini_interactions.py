@@ -188,3 +188,8 @@ def test_a_wrong_field_that_stops_the_sdk_is_found_and_one_that_it_takes_is_none
     told = compared(EVENTS, judged, lambda events: broken(GOOD._replace(events=(*events, DONE))))
     assert (told.missed, told.false) == ([], [])
     assert told.stopped >= 60
+
+
+def test_a_resumed_stream_begins_in_the_middle_of_a_step() -> None:
+    target = "/v1beta/interactions/v1_a?stream=true&last_event_id=e12"
+    assert broken(GOOD._replace(events=GOOD.events[TEXT + 1 :], target=target, method="GET")) == []

@@ -299,6 +299,8 @@ RESUMES = [
     ("GET", "/v1/responses/resp_1?stream=true&starting_after=-1", ("resp_1", None)),
     ("GET", "/v1/responses/resp_1?stream=true&starting_after=" + "9" * 40, ("resp_1", None)),
     ("GET", "/v1/responses/resp_1?starting_after=3", ("resp_1", None)),
+    ("GET", "/v1beta/interactions/i?stream=true&last_event_id=e_4", ("i", 0)),
+    ("GET", "/v1beta/interactions/i?stream=true&starting_after=4", ("i", None)),
     ("GET", "/v1/responses/resp_1?stream=false&starting_after=3", ("resp_1", None)),
     ("GET", "/v1/responses/resp_1/input_items?stream=true", (None, None)),
     ("POST", "/v1/responses/resp_1/cancel", ("resp_1", None)),

@@ -121,6 +121,8 @@ class Steps:
         step = self._steps.get(index)
         if type == "step.start":
             yield from self._begin(pos, index, object_(event, "step"))
+        elif step is None and self._stream.exchange.resumes_after is not None:
+            return  # it has begun in the stream that this one resumes
         elif step is None or step.is_over:
             yield "GI004", Hit(pos, f"{type} of step {index}, which {'is over' if step else 'has not begun'}")
         else:
