@@ -2,7 +2,8 @@
 recorded.
 
 A client that lost its stream continues with `GET /responses/{id}?stream=true&starting_after=N`, at whatever number it
-was cut; one that did not stream asks for `GET /responses/{id}`. Both are in the recorded stream of the response.
+was cut, or names the last event that it got (Gemini's Interactions); one that did not stream asks for
+`GET /responses/{id}`. Both are in the recorded stream of the response.
 
 Nothing follows the last event of a complete response, so the number of that event, or a higher one, gets a stream
 without events, as from the provider. Where the recording broke off, what comes after its last event is not known: that
@@ -12,7 +13,7 @@ is a miss.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,14 +21,14 @@ import msgspec
 
 from recorder.model.events import WHOLE, Header, Piece, Recording, ResponseHead
 from recorder.replay.matching.fingerprint import Place
+from recorder.wire.dialects import by_path
 from recorder.wire.dialects.json_values import decoded_or_none, object_, text, whole
+from recorder.wire.framing.sse import parse
 from recorder.wire.recording import is_stream, joined, payloads_of
 
 FIRST_EVENTS = 8
 """A response says its id in one of the first events of its stream."""
 
-_MAKES = re.compile(r"POST (?:/.*)?/responses|GET (?:/.*)?/responses/[^/]+")
-_ASKS = re.compile(r"GET (?:/.*)?/responses/([^/]+)")
 _WHOLE = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _UNFINISHED = frozenset({"queued", "in_progress"})
 
@@ -45,8 +46,10 @@ class Responses:
     def __init__(self, recordings: Iterable[tuple[Place, Recording]]) -> None:
         self._parts: dict[tuple[str, str], list[Recording]] = {}
         for place, recorded in recordings:
-            is_made = _MAKES.fullmatch(f"{place.method} {place.path}") is not None
-            if is_made and (id := response_id(recorded)) is not None:
+            routes = by_path(place.method, place.path).response_routes
+            if routes is None or routes.made is None or not routes.made.search(f"{place.method} {place.path}"):
+                continue
+            if (id := response_id(recorded, routes.member)) is not None:
                 self._parts.setdefault((place.upstream, id), []).append(recorded)
 
     def find(self, place: Place, *, anywhere: bool = False) -> Retrieval | None:
@@ -54,12 +57,17 @@ class Responses:
 
         With `anywhere`, that of another upstream too, if only one has made a response of that id.
         """
-        retrieval = _ASKS.fullmatch(f"{place.method} {place.path}")
+        routes = by_path(place.method, place.path).response_routes
+        if routes is None or routes.retrieved is None:
+            return None
+        retrieval = routes.retrieved.search(f"{place.method} {place.path}")
         parts = self._made(place.upstream, retrieval[1], anywhere) if retrieval else []
         parameters = dict(place.query)
         if parameters.get("stream", "").lower() not in ("true", "1"):
             return _document(parts)
-        after = parameters.get("starting_after")
+        after = parameters.get(routes.after)
+        if routes.event_id is not None:
+            return _after_event(parts, routes.event_id, after)
         if after is not None and not re.fullmatch(r"[0-9]{1,18}", after):
             return None
         return _stream(parts, None if after is None else int(after))
@@ -83,6 +91,26 @@ def _stream(parts: Iterable[Recording], after: int | None) -> Retrieval | None:
     if part is None or (last < next_one and not _is_over(part)):
         return None
     return Retrieval(part, after)
+
+
+def _after_event(parts: Iterable[Recording], member: str, id: str | None) -> Retrieval | None:
+    """Return the exchange that has the most events after the one of an id; without an id, one from the beginning."""
+    rests: list[Recording] = []
+    for part in filter(is_stream, parts):
+        if id is not None:
+            rests += _rest(part, member, id)
+        elif part.exchange.resumes_after is None:
+            rests.append(part)
+    longest = max(rests, key=lambda rest: len(rest.pieces), default=None)
+    return None if longest is None else Retrieval(longest, None)
+
+
+def _rest(part: Recording, member: str, id: str) -> Iterator[Recording]:
+    """Yield what an exchange has after the event of an id; nothing if that is its last one, and others may follow."""
+    for number, piece in enumerate(part.pieces, 1):
+        payload = object_(decoded_or_none(parse(piece.raw).data or b""))
+        if text(payload.get(member)) == id and (number < len(part.pieces) or _is_over(part)):
+            yield msgspec.structs.replace(part, pieces=tuple(part.pieces)[number:], reads=())
 
 
 def _document(parts: Iterable[Recording]) -> Retrieval | None:
@@ -131,12 +159,12 @@ def _as_document(recorded: Recording, body: bytes) -> Recording:
     )
 
 
-def response_id(recorded: Recording) -> str | None:
+def response_id(recorded: Recording, member: str = "response") -> str | None:
     """Return the id of the response that an exchange received, in a stream or as a document."""
     if not is_stream(recorded):
         return text(object_(decoded_or_none(recorded.body)).get("id"))
     for block in islice(payloads_of(joined(recorded.pieces)), FIRST_EVENTS):
-        id = text(object_(object_(decoded_or_none(block)).get("response")).get("id"))
+        id = text(object_(object_(decoded_or_none(block)).get(member)).get("id"))
         if id is not None:
             return id
     return None

@@ -201,6 +201,8 @@ class ResponseRoutes(msgspec.Struct, frozen=True):
     retrieved: re.Pattern[str] | None = None  # for the response, which is the same as before
     after: str = "starting_after"  # the parameter that says after which event a stream continues
     event_id: str | None = None  # the member of payloads that it is about; None: their number
+    made: re.Pattern[str] | None = None  # for a new one, or for one that is there: each answer may have a part of it
+    member: str = "response"  # of the first events, which has the id
 
 
 def response_routes(collection: str, **continued: str) -> ResponseRoutes:
@@ -209,6 +211,7 @@ def response_routes(collection: str, **continued: str) -> ResponseRoutes:
     return ResponseRoutes(
         re.compile(rf"^(?:(?:GET|DELETE) /(?:.*/)?{collection}/([^/]+)(?:/.*)?|{cancel})$", re.DOTALL),
         re.compile(rf"^(?:GET /(?:.*/)?{collection}/([^/]+)|{cancel})$", re.DOTALL),
+        made=re.compile(rf"^(?:POST /(?:.*/)?{collection}|GET /(?:.*/)?{collection}/[^/]+)$", re.DOTALL),
         **continued,
     )
 

@@ -142,7 +142,7 @@ time | interaction>created interaction>updated | when an interaction was made, a
             """),
     ),
     profiles=("gemini-interactions",),
-    response_routes=response_routes("interactions", after="last_event_id", event_id="event_id"),
+    response_routes=response_routes("interactions", after="last_event_id", event_id="event_id", member="interaction"),
     speaks=speaks,
     is_event=is_event,
     target=lambda is_document, payloads: "/v1beta/interactions",

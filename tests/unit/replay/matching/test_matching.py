@@ -596,6 +596,20 @@ class TestRetrieved:
         made = record(ask(says("hi")), first[:30], first[30:], *rest)
         assert matched(Matcher([made]), get("/v1/responses/resp_1?stream=true")).recorded is made
 
+    def test_an_interaction_goes_on_after_the_event_of_an_id(self) -> None:
+        made, path = ask(says("hi"), "/v1beta/interactions"), "/v1beta/interactions/i?stream=true"
+        events = [b'data: {"event_type": "step.delta", "event_id": "e%d"}\n\n' % number for number in range(5)]
+        events[0] = b'data: {"event_type": "interaction.created", "interaction": {"id": "i"}, "event_id": "e0"}\n\n'
+        matcher = Matcher([record(made, *events[:3]), record(get(f"{path}&last_event_id=e2"), *events[3:])])
+
+        def rest(query: str) -> list[bytes]:
+            return [piece.raw for piece in matched(matcher, get(f"{path}{query}")).recorded.pieces]
+
+        assert rest("&last_event_id=e0") == events[1:3]
+        assert rest("&last_event_id=e2") == events[3:]
+        assert rest("") == events[:3]
+        missed(matcher, get(f"{path}&last_event_id=e9"))
+
     @pytest.mark.parametrize("path", ["resp_9", "resp_1/input_items", "resp_1?stream=true&starting_after=x"])
     def test_other_questions_are_answered_as_recorded_only(self, path: str) -> None:
         made = record(ask(says("hi")), *stream("resp_1"))
