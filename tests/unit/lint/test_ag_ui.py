@@ -26,8 +26,10 @@ def less(number: int, *names: str) -> Reply:
     return GOOD.edited(number, change)
 
 
+FAILED: Json = {"type": "RUN_ERROR", "message": "no"}
+
 # With the names of what @ag-ui/client raises; None: the run is complete.
-INVALID, ORDER = "ZodError", "AGUIError"
+INVALID, ORDER = "ZodError", "Error"
 FAULTS: list[tuple[str, str, Reply, str | None]] = [
     ("AG001", "an array", GOOD.put(TEXT, b"data: []\n\n"), "Error"),
     ("AG001", "no type", less(TEXT, "type"), "Error"),
@@ -37,7 +39,9 @@ FAULTS: list[tuple[str, str, Reply, str | None]] = [
     ("AG001", "no id", less(TEXT, "messageId"), INVALID),
     ("AG001", "a number as an id", edited(CALL, toolCallId=5), INVALID),
     ("AG001", "a call without a name", less(CALL, "toolCallName"), INVALID),
-    ("AG001", "a parent of null", edited(CALL, parentMessageId=None), INVALID),
+    ("AG001", "a name of null", edited(TEXT_START, name=None), INVALID),
+    ("AG001", "a text of a tool", edited(TEXT_START, role="tool"), INVALID),
+    ("AG001", "a result of a user", edited(RESULT, role="user"), INVALID),
     ("AG001", "a thought without a role", less(THOUGHT - 1, "role"), INVALID),
     ("AG001", "a result without a message", less(RESULT, "messageId"), INVALID),
     ("AG001", "an object as a result", edited(RESULT, content={"n": 4}), INVALID),
@@ -67,7 +71,8 @@ MUTATIONS = [Mutation(rule, says, reply) for rule, says, reply, _ in FAULTS]
 GOODS = {
     **{says: GOOD._replace(events=tuple(events)) for says, (events, _) in STREAMS.items()},
     "two runs": GOOD._replace(events=(STARTED, FINISHED, STARTED, FINISHED)),
-    "an error": GOOD._replace(events=(STARTED, {"type": "RUN_ERROR", "message": "no"})),
-    "an error at once": GOOD._replace(events=({"type": "RUN_ERROR", "message": "no"},)),
+    "an error": GOOD._replace(events=(STARTED, FAILED)),
+    "an error at once": GOOD._replace(events=(FAILED,)),
+    "a parent of null": edited(CALL, parentMessageId=None),
     "a member of tomorrow": edited(TEXT, novel=None),
 }

@@ -35,6 +35,8 @@ def less(which: str, *names: str) -> Reply:
     return GOOD.edited(NUMBERS[which], change)
 
 
+FAILED: Json = {"type": "error", "errorText": "no"}
+
 # With the names of what `ai` raises; None: it hands all of it on.
 INVALID, ORDER = "AI_TypeValidationError", "AI_UIMessageStreamError"
 FAULTS: list[tuple[str, str, Reply, str | None]] = [
@@ -52,6 +54,9 @@ FAULTS: list[tuple[str, str, Reply, str | None]] = [
     ("UM001", "a word as a truth", edited("whole", dynamic="yes"), INVALID),
     ("UM001", "metadata that is a text", edited("text", providerMetadata="x"), INVALID),
     ("UM001", "input as an object", edited("input", inputTextDelta={}), INVALID),
+    ("UM001", "a call without input", less("whole", "input"), INVALID),
+    ("UM001", "a result without output", less("result", "output"), INVALID),
+    ("UM001", "an unknown encoding", edited("call", inputEncoding="x"), INVALID),
     ("UM001", "an error without a text", edited("finish", type="error"), INVALID),
     ("UM001", "an error as in Chat", GOOD.put(6, {"type": "error", "errorText": {"message": "no"}}), INVALID),
     ("UM001", "an unknown reason", edited("finish", finishReason="done"), INVALID),
@@ -71,7 +76,7 @@ GOODS = {
     "all": GOOD,
     **{says: GOOD._replace(events=(*events, DONE)) for says, (events, _) in STREAMS.items()},
     "parts alone": GOOD._replace(events=(*part("text", "0", "Hi"), DONE)),
-    "an error": GOOD.put(8, {"type": "error", "errorText": "no"}).without(*range(9, 16)),
+    "an error": GOOD.put(8, FAILED).without(*range(9, 16)),
     "a member of tomorrow": edited("text", novel=None),
 }
 

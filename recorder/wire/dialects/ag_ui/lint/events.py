@@ -46,6 +46,15 @@ usage: provider:text model:text inputTokens:whole outputTokens:whole totalTokens
  cachedInputTokens:whole cacheWriteInputTokens:whole
 """)
 
+_ROLES = {"role": names("developer system assistant user")}
+_WORDS = {
+    "TEXT_MESSAGE_START": _ROLES,
+    "TEXT_MESSAGE_CHUNK": _ROLES,
+    "REASONING_MESSAGE_START": {"role": names("reasoning")},
+    "TOOL_CALL_RESULT": {"role": names("tool")},
+}
+_NULLABLE = names("parentMessageId")  # the client takes it so from servers in other languages
+
 _PARTS: Mapping[str, str] = {
     "TEXT_MESSAGE": "messageId",
     "REASONING_MESSAGE": "messageId",
@@ -96,7 +105,7 @@ class Events:
             yield "AG006", Hit(None)
 
     def _event(self, pos: int, type: str, event: Object) -> Faults:
-        found = [("AG001", Hit(pos, said)) for said in misfits(SHAPES, event)]
+        found = [("AG001", Hit(pos, said)) for said in misfits(SHAPES, _WORDS, event, _NULLABLE)]
         found = found or [*self._in_order(pos, type)]
         self._has_begun = True
         yield from found

@@ -34,7 +34,17 @@ event.abort: reason:text
 event.start-step, finish-step, message-metadata:
 """)
 
-_REASONS = names("stop length content-filter tool-calls error other")
+_WORDS = {
+    "finish": {"finishReason": names("stop length content-filter tool-calls error other")},
+    "tool-input-start": {"inputEncoding": names("json text")},
+}
+_HELD = {
+    "tool-input-available": "input",
+    "tool-input-error": "input",
+    "tool-output-available": "output",
+    "message-metadata": "messageMetadata",
+}
+"""The member of a chunk that may be anything, null too, but must be there."""
 _ENDS = names("finish abort error")
 _ANSWERS = names("tool-output-available tool-output-error tool-output-denied tool-approval-request")
 _TEXTS = names("text reasoning")
@@ -122,15 +132,13 @@ class Chunks:
 
 def _judged(type: str, chunk: Object) -> Iterable[str]:
     """Yield what is wrong with a chunk by itself."""
-    if type.startswith("data-"):
-        return
-    if type not in SHAPES.families["event"]:
+    held = "data" if type.startswith("data-") else _HELD.get(type)
+    if held is not None and held not in chunk:
+        yield f"{held} is missing"
+    if type in SHAPES.families["event"]:
+        yield from misfits(SHAPES, _WORDS, chunk)
+    elif not type.startswith("data-"):
         yield f"its type is {shown(chunk.get('type'))}"
-        return
-    yield from misfits(SHAPES, chunk)
-    reason = chunk.get("finishReason")
-    if type == "finish" and isinstance(reason, str) and reason not in _REASONS:
-        yield f"finishReason is {shown(reason)}"
 
 
 def _known_calls(stream: StreamView) -> list[str | None]:

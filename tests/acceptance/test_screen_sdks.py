@@ -1,0 +1,96 @@
+"""Streams to the screen over sockets: our rows and rules say of them what `ai` and `@ag-ui/client` make of them.
+
+The packages come from npm, so this is slow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.support.screen import AG_UI_ASKED, UI_ASKED, sse
+from tests.unit.lint import test_ag_ui, test_ui_messages
+from tests.unit.wire.dialects.test_ag_ui import STREAMS as RUNS
+from tests.unit.wire.dialects.test_ui_messages import STREAMS as MESSAGES
+from tools.real_clients import installing
+
+PACKAGES = ("ai@6.0.326", "@ag-ui/client@1.0.0", "@ag-ui/core@1.0.0")
+SCRIPT = Path(__file__).parents[1] / "support" / "screen_sdks.cjs"
+READ_S = 120.0
+
+
+class Asked(NamedTuple):
+    """A stream that an SDK reads, and what it must come to: a reading, the name of an error, or that it reads it."""
+
+    format: str
+    body: bytes
+    request: Any
+    says: str
+    reading: Any = None
+    raises: str | None = None
+
+
+def asked() -> Iterator[Asked]:
+    for says, (events, reading) in MESSAGES.items():
+        yield Asked("ui-messages", sse(*events, done=True), UI_ASKED, says, reading._asdict())
+    for says, (events, reading) in RUNS.items():
+        yield Asked("ag-ui", sse(*events), AG_UI_ASKED, says, reading._asdict())
+    for rule, says, reply, raises in test_ui_messages.FAULTS:
+        yield Asked("ui-messages", b"".join(reply.blocks()), UI_ASKED, f"{rule} {says}", raises=raises)
+    for rule, says, reply, raises in test_ag_ui.FAULTS:
+        yield Asked("ag-ui", b"".join(reply.blocks()), AG_UI_ASKED, f"{rule} {says}", raises=raises)
+    for says, reply in test_ui_messages.GOODS.items():
+        raises = "Error" if test_ui_messages.FAILED in reply.events else None  # the one that the stream says
+        yield Asked("ui-messages", b"".join(reply.blocks()), UI_ASKED, says, raises=raises)
+    for says, reply in test_ag_ui.GOODS.items():
+        yield Asked("ag-ui", b"".join(reply.blocks()), AG_UI_ASKED, says)
+
+
+@contextmanager
+def answering(bodies: list[bytes]) -> Iterator[str]:
+    """A server that answers a POST of /N with the body of that number."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            body = bodies[int(self.path.removeprefix("/"))]
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_the_sdks_read_what_we_read_and_refuse_what_the_rules_say() -> None:
+    for packages in ((installing.NODE,), PACKAGES):
+        installing.install(packages)
+    cases = [*asked()]
+    modules = installing.folder(PACKAGES) / "node_modules"
+    env = {**os.environ, "PATH": installing.path(PACKAGES), "NODE_PATH": str(modules)}
+    with answering([case.body for case in cases]) as base:
+        lines = [json.dumps([case.format, f"{base}/{number}", case.request]) for number, case in enumerate(cases)]
+        words = ["node", str(SCRIPT)]
+        done = subprocess.run(words, input="\n".join(lines), capture_output=True, text=True, env=env, timeout=READ_S)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(told) == len(cases), done.stderr
+    for case, said in zip(cases, told, strict=True):
+        assert said.get("raised") == case.raises, (case.says, said)
+        assert case.reading is None or said["reading"] == case.reading, case.says
