@@ -283,7 +283,8 @@ export class Player {
     }
     this.conversation.show((number) => (timeline.places[timeline.slotOf(number)]?.[0] ?? Infinity) <= index, exchange);
     let isReady = false;
-    for (const number of this.conversation.visible()) {
+    // The playhead's exchange first: a browser asks for six things at once, and what waits comes after all others.
+    for (const number of this.conversation.visible().sort((a, b) => Number(b === exchange) - Number(a === exchange))) {
       const each = timeline.slotOf(number);
       const isDrawn = this.#drawExchange(
         number,
