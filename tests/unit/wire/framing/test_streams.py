@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from recorder.cassettes.sse_jsonl import read_session
+from recorder.cassettes.sse_jsonl.writer import cassette_lines
 from recorder.lint.linter import lint
 from recorder.model.events import payload_of
 from recorder.wire.framing.sse import FRAME_LIMIT
 from recorder.wire.recording import payloads, recording_of
 from tests.support.aws_messages import aws_event
 from tests.support.facts import captured, folded
+from tests.support.rows import make_session
 
 DOCUMENT = "application/json"
 OLLAMA = "application/x-ndjson"
@@ -42,6 +46,15 @@ def test_an_array_of_chunks_means_what_their_events_mean() -> None:
     assert (rows["items"][0].text, rows["usage"], rows["anomalies"]) == ('a "]},{', usual["usage"], [])
     assert rows["exchanges"][0].status == "completed"
     assert lint(recording_of(exchange, events)) == []
+
+
+@pytest.mark.parametrize("body", [ARRAY, ARRAY[:-40], ARRAY + b"x"])
+def test_an_array_is_the_same_in_a_cassette(body: bytes, tmp_path: Path) -> None:
+    exchange, events = captured(body, "gemini", content_type=DOCUMENT, cuts=[9, 99])
+    (tmp_path / "a.sse.jsonl").write_bytes(b"".join(cassette_lines(make_session(1), [(exchange, events)])))
+    _, [again] = read_session(tmp_path / "a.sse.jsonl")
+    columns = [(each.kind, each.type, each.raw, each.data_start, each.data_length) for each in again.events]
+    assert columns == [(each.kind, each.type, each.raw, each.data_start, each.data_length) for each in events]
 
 
 @pytest.mark.parametrize("size", [ARRAY.rindex(b"STOP"), ARRAY.index(b"\n,\r\n"), len(ARRAY) - 2])
