@@ -33,7 +33,14 @@ export class Inspector {
   constructor(options) {
     this.options = options;
     this.title = el("h2", { class: "cut" }, "Event");
-    this.marks = el("div", { class: "findings" });
+    // It scrolls if there are many, so keys must reach it.
+    this.marks = el("div", {
+      class: "findings",
+      role: "region",
+      "aria-label": "Findings of this event",
+      tabindex: 0,
+      hidden: true,
+    });
     this.panel = el("div", { id: "inspector-panel", class: "inspector-panel scroll grow" });
     this.tabs = new Tabs("Parts of the event", PARTS, this.panel, (name) => this.#choose(name), false);
     this.element = el(
@@ -108,6 +115,7 @@ export class Inspector {
         mark.why ? el("span", { class: "quiet" }, ` ${mark.why}`) : null,
       ),
     );
+    this.marks.hidden = !entries.length;
     fill(this.marks, ...entries);
   }
 
