@@ -81,12 +81,13 @@ def report_of(usage: Object, own: Mapping[str, Sequence[str]] = {}) -> UsageRepo
     return UsageReported(Usage(**counts), as_json(usage), details_at(usage, _DETAILS, ReportedCost()))
 
 
-# Of any server, of Cohere, of Assistants, of OpenAI.
+# Of any server, of Cohere, of Assistants, of OpenAI, of AG-UI where no request says that it is that.
 _LAST = """
     [DONE] done
     message-end stream-end
     thread.run.completed thread.run.failed thread.run.cancelled thread.run.expired thread.run.incomplete
     transcript.text.done speech.audio.done image_generation.completed image_edit.completed
+    RUN_FINISHED RUN_ERROR
 """
 
 DIALECT = Dialect(

@@ -154,6 +154,10 @@ OF_OTHERS = {
     ("BR004", "EventStreamError"): "of botocore",
     ("BR008", "JSONDecodeError"): "of a program with botocore",
     ("AN010", "TypeError"): "of the SDK for TypeScript",
+    ("UM001", "AI_TypeValidationError"): "of `ai`: `test_screen_sdks`, as those below",
+    **{(f"UM00{number}", "AI_UIMessageStreamError"): "of `ai`" for number in (2, 3, 4)},
+    ("AG001", "ZodError"): "of @ag-ui/client: `test_screen_sdks`, as those below",
+    **{(f"AG00{number}", "AGUIError"): "of @ag-ui/client" for number in (2, 3, 4, 5)},
 }
 """Errors that no reading of a stream by an SDK for Python raises."""
 
