@@ -26,10 +26,11 @@ from tests.support.corpus import DATA, ROOT
 from tests.support.server import PROGRAM, STOPPED_S, environment, run, wait_until
 
 # What asks an agent, its client, the network, a server or somebody at a terminal, or takes many seconds: the quick
-# start, the demo, Codex, `mcp`, `tap`, transcripts, collectors, PostgreSQL and attached archives have tests of their own.
+# start, the demo, Codex, `mcp`, `tap`, transcripts, collectors, PostgreSQL and attached archives have tests of their
+# own.
 ELSEWHERE = re.compile(
-    r"recorder (?:mcp|demo|tap|import ~|export --to|(?:probe|resend|bisect) (?!.*--dry-run)|db purge (?!.*--(?:yes|dry-run)))|"
-    r"curl |-- codex|env codex|codex mcp|claude |make |pip |pytest |postgresql://|--gone-after|"
+    r"recorder (?:mcp|demo|tap|import ~|export --to|(?:probe|resend|bisect) (?!.*--dry-run)|"
+    r"db purge (?!.*--(?:yes|dry-run)))|curl |-- codex|env codex|codex mcp|claude |make |pip |pytest |postgresql://|--gone-after|"
     r"recorder db archive --(?:at|de)tach ducklake:archive\.db"
 )
 # What does not end by itself, and what it prints when it has begun.
