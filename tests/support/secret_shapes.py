@@ -300,6 +300,7 @@ READ_BY_A_MODEL: tuple[Any, ...] = (
         "description": "a token",
         "explanation": "https://h/?a=b",
     },
+    {"context": [{"description": "a token", "value": "https://h/?a=b"}], "inputTextDelta": "token: abc"},
     {"step": _LOOKS_ALIKE, "steps": [_LOOKS_ALIKE], "content": _LOOKS_ALIKE},
     {"properties": _LOOKS_ALIKE, "title": "https://h/?a=b", "x": {"schema": _LOOKS_ALIKE}},
 )

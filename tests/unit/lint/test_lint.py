@@ -107,8 +107,8 @@ MUTATIONS = [
     ),
     Mutation("HT010", "an error", document(ERROR)._replace(asked={})),
     Mutation(
-        "HT010",
-        "an error in an array",
+        "GE007",
+        "an error in an array, which is a stream",
         GEMINI._replace(body=b"[%b]" % ERROR).headed("content-type", "application/json"),
     ),
     Mutation("HT011", "no body", ANTHROPIC._replace(body=b"", status=500)),

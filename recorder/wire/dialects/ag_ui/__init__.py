@@ -75,7 +75,7 @@ made | encryptedValue | only the provider can read it
         RequestNoise("references", "ui-result", "messages.*.toolCallId", "names a call"),
     ),
     session_fields=("threadId",),
-    places=RequestPlaces(of_model=paths("messages tools context delta content")),
+    places=RequestPlaces(of_model=paths("messages context.*.value context.*.description delta content")),
     profiles=("ag-ui",),
     speaks=speaks,
     is_event=speaks,

@@ -63,6 +63,7 @@ DIALECT = msgspec.structs.replace(
             *noise_fields("time | at>invocationLatency at>firstByteLatency | how long the answer took", at=(_METRICS,)),
         ),
     ),
+    request_noise=(),  # that of Anthropic is for its bodies on every path
     speaks=None,
     is_event=None,
     target=lambda is_document, payloads: f"/model/claude/invoke{'' if is_document else '-with-response-stream'}",
