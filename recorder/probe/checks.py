@@ -17,6 +17,7 @@ from recorder.model.text import counted
 from recorder.probe.answer import ProbeAnswer
 from recorder.probe.schema import CITY, TOOL, WEATHER, misfits
 from recorder.wire.dialects.json_values import decoded, object_, objects, objects_in
+from recorder.wire.framing.json_array import begins_array
 
 Fault = tuple[str, str | Hit]
 """The id of a rule, and what breaks it: a text on the answer as a whole, or a hit that is about one event."""
@@ -48,9 +49,10 @@ def _of_good(find: Callable[Concatenate[ProbeAnswer, P], Iterable[Fault]]) -> Ca
 def answers(answer: ProbeAnswer) -> Iterable[Fault]:
     """Yield what is wrong with the head of an answer to a request that has to be answered."""
     is_document = answer.content_type == "application/json" and isinstance(answer.document, dict)
+    is_event_stream = answer.is_stream and not begins_array(answer.body)  # which is a stream if nobody asked for events
     if answer.status >= 300:
         yield "PR010", f"status {answer.status}{_message(answer)}"
-    elif answer.is_streamed and not answer.is_stream:
+    elif answer.is_streamed and not is_event_stream:
         yield "PR011", f"content-type: {answer.content_type or 'none'}"
     elif not answer.is_streamed and answer.is_stream:
         yield "PR012", f"content-type: {answer.content_type}"
