@@ -167,7 +167,7 @@ async def test_a_link_may_play_but_for_those_who_want_no_motion(
         await tab.open("#x=1&e=0&play=1")
         await tab.page.wait_for_selector(f"{PLAYER}[data-exchange='1'][data-pos='0'][data-ready=true]")
         await tab.page.emulate_media(reduced_motion="no-preference")
-        await tab.page.evaluate("() => { location.hash = '#x=1&e=0&play=1' }")
+        await tab.page.evaluate("() => { location.hash = '#x=1&e=1&play=1' }")
         await tab.page.wait_for_selector(f"{PLAYER}[data-exchange='3'][data-ready=true]")
 
 
