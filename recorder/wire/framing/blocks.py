@@ -5,10 +5,12 @@ At most `FRAME_LIMIT` bytes and one chunk are held: a longer block leaves in par
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from recorder.wire.framing.sse import FRAME_LIMIT, CommonFields, Piece
 
 
-class BlockSplitter:
+class BlockSplitter(ABC):
     """Bytes in any chunking in, `Piece`s out. A framing says where the block ends that it is in."""
 
     def __init__(self) -> None:
@@ -16,9 +18,9 @@ class BlockSplitter:
         self._sent_bytes = 0  # of the first of them, that left in parts
         self._scanned = 0  # bytes of it in which a framing found no end
 
+    @abstractmethod
     def _end(self, start: int) -> int:
         """Return where in `_held` the block ends of which the rest begins at `start`; -1 if that is not known yet."""
-        raise NotImplementedError
 
     def _is_comment(self, raw: bytes) -> bool:
         """Return whether a block is one without an event."""
@@ -40,6 +42,8 @@ class BlockSplitter:
         start = 0
         while (end := self._end(start)) >= 0:
             last = self._cut_parts(start, end, pieces)
+            if self._sent_bytes and end - last == FRAME_LIMIT:  # the last part is shorter than the others, if empty
+                last = self._cut_part(last, pieces)
             pieces.append(self._last_piece(bytes(self._held[last:end])))
             self._sent_bytes = 0
             start = end
@@ -61,8 +65,12 @@ class BlockSplitter:
     def _cut_parts(self, start: int, end: int, pieces: list[Piece]) -> int:
         """Cut full parts off, so that between 1 and `FRAME_LIMIT` bytes are left; returns where they begin."""
         while end - start > FRAME_LIMIT:
-            pieces.append(Piece("part", bytes(self._held[start : start + FRAME_LIMIT]), False))
-            self._sent_bytes += FRAME_LIMIT
-            self._scanned = max(0, self._scanned - FRAME_LIMIT)
-            start += FRAME_LIMIT
+            start = self._cut_part(start, pieces)
         return start
+
+    def _cut_part(self, start: int, pieces: list[Piece]) -> int:
+        end = start + FRAME_LIMIT
+        pieces.append(Piece("part", bytes(self._held[start:end]), False))
+        self._sent_bytes += FRAME_LIMIT
+        self._scanned = max(0, self._scanned - FRAME_LIMIT)
+        return end

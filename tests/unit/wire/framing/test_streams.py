@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,37 @@ def test_a_wrong_checksum_is_an_anomaly_and_a_finding() -> None:
     assert "malformed" in [row.kind for row in folded(exchange, events)["anomalies"]]
     findings = lint(recording_of(exchange, events), "openai")
     assert [each.rule for each in findings if each.rule.startswith("ST")] == ["ST011"]
+
+
+def _of_ollama(text: str) -> bytes:
+    message = {"role": "assistant", "content": text}
+    return json.dumps({"model": "m", "message": message, "done": text == "y"}).encode() + b"\n"
+
+
+def _of_bedrock(text: str) -> bytes:
+    return aws_event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": text}})
+
+
+def _of_gemini(text: str) -> bytes:
+    chunk = {"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}}]}
+    return (b"," if text == "y" else b"[") + json.dumps(chunk).encode()
+
+
+@pytest.mark.parametrize(
+    ("api", "content_type", "event"),
+    [
+        ("ollama", OLLAMA, _of_ollama),
+        ("bedrock-converse", BEDROCK, _of_bedrock),
+        ("gemini", DOCUMENT, _of_gemini),
+    ],
+)
+def test_an_event_that_is_exactly_full_parts_long_ends_where_it_ends(
+    api: str, content_type: str, event: Callable[[str], bytes]
+) -> None:
+    long = "x" * (2 * FRAME_LIMIT - len(event("x")) + 1)
+    assert len(event(long)) == 2 * FRAME_LIMIT
+    body = event(long) + event("y")
+    for cuts in ((), range(FRAME_LIMIT, len(body), FRAME_LIMIT)):
+        exchange, events = captured(body, api, content_type=content_type, cuts=cuts)
+        assert b"".join(each.raw for each in events if each.kind in ("frame", "part", "tail")) == body
+        assert folded(exchange, events)["items"][0].text == f"{long}y"
