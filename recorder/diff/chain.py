@@ -226,7 +226,7 @@ def links(streams: Sequence[ChainStream]) -> list[Link]:
             if not front.ran_at(stream.exchange.started_ns) or front.place == stream.place:
                 continue
             has_trace = stream.trace_id is not None and stream.trace_id == front.trace_id
-            has_words = _has_words_of(shared[stream.exchange.exchange_id], shared[front.exchange.exchange_id])
+            has_words = _has_words_of(shared[front.exchange.exchange_id], shared[stream.exchange.exchange_id])
             # Of those without a common word the outermost: an app asks several models at once, and they not each other.
             began_ns = front.exchange.started_ns
             rank = (has_trace, has_words, began_ns if has_words else -began_ns)
@@ -239,20 +239,23 @@ def links(streams: Sequence[ChainStream]) -> list[Link]:
     return list(found.values())
 
 
-def _words_in_a_row(stream: ChainStream) -> set[int]:
-    """Return the hashes of all words in a row, without signs, which filters of Markdown drop."""
-    found: set[int] = set()
+def _words_in_a_row(stream: ChainStream) -> dict[int, int]:
+    """Return when each row of words came, by its hash. Signs are left out, which filters of Markdown drop."""
+    found: dict[int, int] = {}
     for field in ("text", "reasoning"):
-        whole = "".join(piece.text for piece in stream.texts.get(field, ())).lower()
-        words = [match[0] for match in islice(_WORD.finditer(whole), WORDS_LIMIT) if match[0].isalnum()]
-        found.update(map(hash, zip(*(words[n:] for n in range(SHARED)), strict=False)))
+        said = _Words(stream.texts.get(field, ()))
+        places = [number for number, word in enumerate(said.words) if word.isalnum()]
+        words = [said.words[number].lower() for number in places]
+        rows = zip(*(words[n:] for n in range(SHARED)), strict=False)
+        for last, row in zip(places[SHARED - 1 :], rows, strict=True):
+            found.setdefault(hash(row), said.t_ns(last))
     return found
 
 
-def _has_words_of(one: set[int], other: set[int]) -> bool:
-    """Return whether half of the shorter text is in the other."""
-    common = len(one & other)
-    return common >= LEAST_SHARED and 2 * common >= min(len(one), len(other))
+def _has_words_of(front: dict[int, int], behind: dict[int, int]) -> bool:
+    """Return whether half of the shorter text is in the front, and came there no earlier than behind."""
+    common = sum(front[row] >= behind[row] for row in front.keys() & behind.keys())
+    return common >= LEAST_SHARED and 2 * common >= min(len(front), len(behind))
 
 
 # -- from behind to the front

@@ -90,8 +90,9 @@ def db(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made.session("open", FRAMES[:2], ended=False)
     made.session("bytes", [b"data: \xff\xfe\n\n"])
     chained = Conversations(path).session("chained")
-    for at_s, provider in ((0.0, "app"), (0.1, "model")):
-        chained.exchange(response(*message("It is clear in Paris today.")), at_s=at_s, provider=provider)
+    said = message("It is clear in Paris today.")
+    chained.exchange(response(*message("Let me see."), *said), provider="app")
+    chained.exchange(response(*said), at_s=0.001, provider="model")
     (folder / "prices.toml").write_text('[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1.1\noutput = 8.8\n')
     assert run(path, "prices", "update", "--file", folder / "prices.toml").code == 0
     (folder / "run.sse.jsonl").write_bytes(run(path, "export", "latest", "--format", "cassette").out)

@@ -194,3 +194,9 @@ def test_what_a_last_event_states_again_is_not_said_twice() -> None:
     for event in events:
         reader.add(event)
     assert [piece.text for piece in reader.stream().texts["text"]] == ["\nIt is ", "clear."]
+
+
+def test_an_exchange_that_said_it_before_did_not_get_it_from_the_other() -> None:
+    """Two models that are asked the same at one time."""
+    earlier, later = stream("app", *every(10, SAID)), stream("model", *every(10, SAID, began=500), began=5)
+    assert links([earlier, later]) == []
