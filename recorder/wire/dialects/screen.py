@@ -5,6 +5,7 @@ Must not know: the formats that use it.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import msgspec
@@ -66,9 +67,9 @@ class ScreenDecoder(JsonDecoder):
             return (MalformedPayload("the event is not a JSON object"),)
         return self.tell(payload)
 
+    @abstractmethod
     def tell(self, event: Object) -> Facts:
         """Decode an event."""
-        raise NotImplementedError
 
     def begin(self, stated: ItemState) -> Facts:
         """Begin a part, in place of an open one of its id."""
