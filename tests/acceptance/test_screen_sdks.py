@@ -8,15 +8,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.http_server import Handler, listening
 from tests.support.screen import AG_UI_ASKED, UI_ASKED, sse
 from tests.unit.lint import test_ag_ui, test_ui_messages
 from tests.unit.wire.dialects.test_ag_ui import STREAMS as RUNS
@@ -59,23 +58,13 @@ def asked() -> Iterator[Asked]:
 def answering(bodies: list[bytes]) -> Iterator[str]:
     """A server that answers a POST of /N with the body of that number."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class App(Handler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            body = bodies[int(self.path.removeprefix("/"))]
-            self.send_response(200)
-            self.send_header("content-type", "text/event-stream")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.given()
+            self.answer("text/event-stream", bodies[int(self.path.removeprefix("/"))])
 
-        def log_message(self, *arguments: Any) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with listening(App) as url:
+        yield url
 
 
 @pytest.mark.slow

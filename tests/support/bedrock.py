@@ -6,15 +6,14 @@ import base64
 import importlib
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import anthropic
 
 from tests.support.aws_messages import aws_event
+from tests.support.http_server import Handler, listening
 
 KIND = "application/vnd.amazon.eventstream"
 MODEL = "us.anthropic.claude-sonnet-4-20250514-v1:0"
@@ -75,7 +74,7 @@ STREAM = b"".join(map(chunk, EVENTS))
 REFUSED = b'{"message":"The request signature we calculated does not match the signature you provided."}'
 
 
-def is_signed_for_host(request: BaseHTTPRequestHandler, body: bytes) -> bool:
+def is_signed_for_host(request: Handler, body: bytes) -> bool:
     """Return whether the signature of a request is right, with the host that was asked in it; a bearer key has none."""
     signed = re.search("SignedHeaders=([^,]+), Signature=(.+)", request.headers["authorization"])
     if signed is None:
@@ -97,9 +96,9 @@ def is_signed_for_host(request: BaseHTTPRequestHandler, body: bytes) -> bool:
 def bedrock(stream: bytes = STREAM, document: bytes = b"{}") -> Iterator[str]:
     """A server that answers each request whose path says so with the stream, any other with the document."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Bedrock(Handler):
         def do_POST(self) -> None:
-            asked = self.rfile.read(int(self.headers["content-length"]))
+            asked = self.given()
             if not is_signed_for_host(self, asked):
                 self.send_response(403)
                 self.send_header("x-amzn-ErrorType", "InvalidSignatureException:http://internal.amazon.com/coral/")
@@ -108,25 +107,10 @@ def bedrock(stream: bytes = STREAM, document: bytes = b"{}") -> Iterator[str]:
                 self.wfile.write(REFUSED)
                 return
             is_stream = self.path.endswith("-stream")
-            body = stream if is_stream else document
-            self.send_response(200)
-            self.send_header("content-type", KIND if is_stream else "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(KIND if is_stream else "application/json", stream if is_stream else document)
 
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(Bedrock) as url:
+        yield url
 
 
 @contextmanager

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
+
+from tests.support.http_server import Handler, listening
 
 ANSWER = "The **fast** train leaves Paris at noon, and the slow one an hour later."
 HELD_S = 0.2  # that the gateway waits before it passes on what it holds
@@ -26,9 +26,9 @@ def delta(text: str) -> bytes:
     return f"data: {json.dumps({'id': 'c-1', 'object': 'chat.completion.chunk', 'choices': [choice]})}\n\n".encode()
 
 
-class _Answering(BaseHTTPRequestHandler):
+class _Answering(Handler):
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
+        body = self.given()
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
@@ -39,9 +39,6 @@ class _Answering(BaseHTTPRequestHandler):
 
     def said(self, body: bytes) -> Iterable[str]:
         return pieces()
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 class _Gateway(_Answering):
@@ -62,19 +59,6 @@ class _Gateway(_Answering):
         yield "".join(held)
 
 
-@contextmanager
-def _listening(handler: type[_Answering]) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 class Gateway:
     """The addresses of both. The gateway asks the model at `ask_model_at`: through a recorder."""
 
@@ -89,5 +73,5 @@ class Gateway:
 def gateway() -> Iterator[Gateway]:
     handler = type("Handler", (_Gateway,), {})
     with ExitStack() as stack:
-        model, front = stack.enter_context(_listening(_Answering)), stack.enter_context(_listening(handler))
+        model, front = stack.enter_context(listening(_Answering)), stack.enter_context(listening(handler))
         yield Gateway(model, front, handler)

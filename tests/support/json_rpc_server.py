@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
+from tests.support.http_server import Handler, listening
 from tests.support.recordings import Reply
 
 
@@ -16,9 +14,9 @@ from tests.support.recordings import Reply
 def answering(replies: dict[str, Reply]) -> Iterator[str]:
     """Answer each method with its reply, and take notices; gives the address."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Server(Handler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked = json.loads(self.given())
             reply = replies.get(asked["method"]) if "id" in asked else None
             self.send_response(reply.status if reply else 202)
             for name, value in reply.headers if reply else ():
@@ -30,14 +28,5 @@ def answering(replies: dict[str, Reply]) -> Iterator[str]:
         def do_GET(self) -> None:
             self.send_error(405)
 
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/mcp"
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(Server) as url:
+        yield f"{url}/mcp"

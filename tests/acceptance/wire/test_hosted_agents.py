@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from tests.support import hosted_openai
 from tests.support.hosted import SESSION, Json, anthropic_reading, bytes_of, custom_call, said, sub_agent, turn
+from tests.support.http_server import Handler, listening
 from tests.support.sdks import anthropic_client, openai_client
 from tests.support.server import run, running, serving
 
@@ -30,42 +29,25 @@ def provider(*streams: list[Json]) -> Iterator[str]:
     """A server that gives each stream once, one after another; lists; and takes what is posted."""
     left = list(streams)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Provider(Handler):
         def do_GET(self) -> None:
             is_listed = self.path.partition("?")[0].endswith("/events") and self.headers["accept"] != EVENT_STREAM
             if not is_listed:
-                self._answer(EVENT_STREAM, bytes_of(left.pop(0)))
+                self.answer(EVENT_STREAM, bytes_of(left.pop(0)))
             else:
                 history = [each for each in EVENTS[:LISTED] if not each["type"].startswith("event_")]
-                self._answer("application/json", json.dumps({"data": history, "next_page": None}).encode())
+                self.answer("application/json", json.dumps({"data": history, "next_page": None}).encode())
 
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            asked = json.loads(self.given())
             if asked.get("stream"):
-                self._answer(EVENT_STREAM, bytes_of(left.pop(0)))
+                self.answer(EVENT_STREAM, bytes_of(left.pop(0)))
                 return
             given = [{"id": EVENTS[0]["id"], **each} for each in asked["events"]]
-            self._answer("application/json", json.dumps({"data": given}).encode())
+            self.answer("application/json", json.dumps({"data": given}).encode())
 
-        def _answer(self, kind: str, body: bytes) -> None:
-            self.send_response(200)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(Provider) as url:
+        yield url
 
 
 def shown(db: Path, session: str = SESSION) -> list[Json]:

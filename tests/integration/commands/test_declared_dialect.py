@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import httpx
 import pytest
 
 from recorder.wire.dialects import declare
+from tests.support.http_server import Handler, listening
 from tests.support.server import Ran, run, serving
 
 DECLARATION = """
@@ -64,24 +63,15 @@ STREAM = b"".join(f"event: {name}\ndata: {json.dumps(payload)}\n\n".encode() for
 REFUSED = b'event: stream.error\ndata: {"code": "STREAM_FAILED", "message": "too many puzzles"}\n\n'
 
 
-class App(BaseHTTPRequestHandler):
+class App(Handler):
     """The server of the application: a POST that keeps the question, and a GET that answers it."""
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        self._answer("application/json", b'{"sessionId": "s-1", "expiresInSeconds": 60}')
+        self.given()
+        self.answer("application/json", b'{"sessionId": "s-1", "expiresInSeconds": 60}')
 
     def do_GET(self) -> None:
-        self._answer("text/event-stream", REFUSED if "refused" in self.path else STREAM)
-
-    def _answer(self, content_type: str, body: bytes) -> None:
-        self.send_response(200)
-        self.send_header("content-type", content_type)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+        self.answer("text/event-stream", REFUSED if "refused" in self.path else STREAM)
 
 
 @pytest.fixture(scope="module")
@@ -90,21 +80,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("declared")
     (folder / "recorder").mkdir()
     settings(folder).write_text(DECLARATION)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), App)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
     try:
-        app = f"app=http://127.0.0.1:{server.server_port}"
-        with serving(folder / "log.db", "--upstream", app, variables={"XDG_CONFIG_HOME": str(folder)}) as serve:
-            base = f"{serve.base}/app/api/stream/analyze"
-            httpx.post(base, json={"taskId": "puzzle"})
-            assert httpx.get(f"{base}/puzzle/gpt-5-mini/s-1").content == STREAM
-            httpx.get(f"{base}/puzzle/refused/s-2")
+        with listening(App) as url:
+            app = f"app={url}"
+            with serving(folder / "log.db", "--upstream", app, variables={"XDG_CONFIG_HOME": str(folder)}) as serve:
+                base = f"{serve.base}/app/api/stream/analyze"
+                httpx.post(base, json={"taskId": "puzzle"})
+                assert httpx.get(f"{base}/puzzle/gpt-5-mini/s-1").content == STREAM
+                httpx.get(f"{base}/puzzle/refused/s-2")
         yield folder
     finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
         declare({})
 
 

@@ -10,9 +10,7 @@ import contextlib
 import json
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ import httpx
 import pytest
 
 from tests.support.corpus import DATA, ROOT
+from tests.support.http_server import Handler, listening
 from tests.support.server import PROGRAM, Serving, environment, serving
 
 KEY = "acme_" + 30 * "k"
@@ -66,11 +65,11 @@ ROW = """\
 """
 
 
-class Acme(BaseHTTPRequestHandler):
+class Acme(Handler):
     """The company: what is asked for is the name of an answer."""
 
     def do_POST(self) -> None:
-        question = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        question = json.loads(self.given())
         is_chat = self.path == "/v1/chat/completions"
         self.send_response(200)
         self.send_header("content-type", "application/json" if is_chat else "text/event-stream")
@@ -79,21 +78,11 @@ class Acme(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(json.dumps(COMPLETION).encode() if is_chat else ANSWERS[question["ask"]])
 
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
 
 @contextlib.contextmanager
 def acme() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Acme)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(Acme) as url:
+        yield url
 
 
 class Program:
