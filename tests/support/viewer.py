@@ -99,19 +99,25 @@ def hang(path: Path, names: Sequence[str]) -> None:
         assert ran.code in (0, 1), ran.err
 
 
-def team(session: Conversation) -> None:
-    """Fill a session with a request for a title, and the turns of an agent and of a sub-agent that it names."""
+TASK = "Say which tests fail on a busy machine"
+
+
+def team(session: Conversation, *, told: str = TASK, agent_id: str = "thr_1") -> None:
+    """Fill a session with a request for a title, and the turns of an agent and of a sub-agent that it names.
+
+    The call that begins the sub-agent has what it is told, and its result the thread.
+    """
     thread, title = "thread-id", "Generate a title for this conversation: fix the tests"
     main: dict[str, Any] = {"thread_id": "main", "headers": [(thread, "main")]}
     galileo = {**main, "thread_id": "thr_1", "headers": [(thread, "thr_1"), ("x-openai-subagent", "collab_spawn")]}
-    asked, task = asking("Fix the tests that fail on a busy machine"), "Say which tests fail on a busy machine"
-    spawn = call("spawn_agent", json.dumps({"agent_type": "explorer", "message": task}), 0, "call_spawn")
-    spawned = answering('{"agent_id": "thr_1", "nickname": "Galileo"}', "call_spawn")
+    asked = asking("Fix the tests that fail on a busy machine")
+    spawn = call("spawn_agent", json.dumps({"agent_type": "explorer", "message": told}), 0, "call_spawn")
+    spawned = answering(json.dumps({"agent_id": agent_id, "nickname": "Galileo"}), "call_spawn")
     ran = answering("a.py b.py", "call_ls")
     session.exchange(response(*message("Fix the tests"), id="resp_0"), asking(title), **main)
     session.exchange(response(*spawn), asked, at_s=1, **main)
-    session.exchange(response(*call("shell", "{}", 0, "call_ls"), id="resp_2"), asking(task), at_s=3, **galileo)
-    session.exchange(response(*message("Two fail."), id="resp_3"), [*asking(task), *ran], at_s=5, **galileo)
+    session.exchange(response(*call("shell", "{}", 0, "call_ls"), id="resp_2"), asking(TASK), at_s=3, **galileo)
+    session.exchange(response(*message("Two fail."), id="resp_3"), [*asking(TASK), *ran], at_s=5, **galileo)
     session.exchange(response(*message("Done."), id="resp_4"), [*asked, *spawned], at_s=8, **main)
 
 

@@ -117,6 +117,23 @@ async def test_each_exchange_says_what_was_asked_and_which_sub_agent_asks(databa
     assert {**asked, "total_tokens": 1690, "cost_usd": None}.items() <= exchanges[1].items()
 
 
+@pytest.mark.parametrize(
+    ("known", "named"),
+    [
+        ({"told": "Look around"}, True),
+        ({"agent_id": "of_another"}, True),
+        ({"told": "Look around", "agent_id": "of_another"}, False),
+    ],
+)
+async def test_a_sub_agent_is_known_by_its_thread_or_by_what_it_was_told(
+    sqlite_database: URL, known: dict[str, str], named: bool
+) -> None:
+    team(Conversations(sqlite_database).session("team"), **known)
+    async with viewing(sqlite_database) as viewer:
+        exchanges = (await viewer.json("/api/sessions/team"))["exchanges"]
+    assert (exchanges[2]["agent"] == "Galileo") is named
+
+
 # -- events
 
 
