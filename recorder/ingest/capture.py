@@ -163,7 +163,7 @@ class Capture:
         """
         headers = {name.lower(): value for name, value in head.headers}
         content_type = headers.get("content-type")
-        self._conclusion.head(head.headers)
+        self._conclusion.head(head)
         framing = self._dialect.framing_of(self._conclusion.asked[1], head.status, head.headers)
         is_text = framing is SSE or "json" in (content_type or "")
         self._http_status = head.status

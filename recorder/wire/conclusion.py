@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from recorder.model.events import BODY_KINDS, EndRecord, Event, Exchange, Header, Kind, Outcome, ResponseHead
+from recorder.model.events import BODY_KINDS, EndRecord, Event, Exchange, Kind, Outcome, ResponseHead
 from recorder.wire.dialects import Dialect, Ending, by_name
 from recorder.wire.dialects.json_values import Object, request_object
-from recorder.wire.framing.sse import BOM, parse
+from recorder.wire.framing import SSE, Framing
+from recorder.wire.framing.sse import BOM, begins_stream
 
 OF_STREAMS = BODY_KINDS - {"body"}  # what stands behind the events of a stream is what its coding left over
 
@@ -33,6 +34,7 @@ class Conclusion:
         self.asked = ("", "")  # method and target
         self.read_as(dialect)
         self._latest = deque[bytes](maxlen=LATEST)
+        self._framing: Framing = SSE
         self._is_concluded = self._is_cut = False
         self._length = 0  # of the body, at least
         self.verdict: Ending | None = None  # what the provider said of its response, in an event that is whole or not
@@ -50,16 +52,17 @@ class Conclusion:
         # Of a stream of no known API, an error need not be the end: others follow it.
         self._ending = {*dialect.last_types, *(() if dialect is by_name("other") else self._terminal)}
 
-    def head(self, headers: Iterable[Header]) -> None:
-        """Read the headers of the response."""
-        self._length = next((int(value) for name, value in headers if _is_length(name, value)), 0)
+    def head(self, head: ResponseHead) -> None:
+        """Read the head of the response."""
+        self._length = next((int(value) for name, value in head.headers if _is_length(name, value)), 0)
+        self._framing = self._dialect.framing_of(self.asked[1], head.status, head.headers) or SSE
 
     def follow(self, event: Event) -> None:
         """Add the next event of the exchange. Raises `msgspec.MsgspecError` for a head that is none."""
         if event.kind in OF_STREAMS:
             self.add(event.kind, event.type, event.output_index, event.raw)
         elif event.kind == "response":
-            self.head(msgspec.json.decode(event.raw, type=ResponseHead).headers)
+            self.head(msgspec.json.decode(event.raw, type=ResponseHead))
 
     def add(self, kind: Kind, type: str | None, output_index: int | None, raw: bytes) -> None:
         """Add the next event of the body, of a kind in `OF_STREAMS`.
@@ -89,11 +92,15 @@ class Conclusion:
     def _is_over(self) -> bool:
         if self._is_cut:
             return False
-        return (
-            self.is_endless
-            or self._is_concluded
-            or (self._is_last is not None and self._is_last([*map(_payload, self._latest)]))
-        )
+        if self.is_endless or self._is_concluded:
+            return True
+        return self._is_last is not None and self._is_last([self._payload(raw) for raw in self._latest])
+
+    def _payload(self, raw: bytes) -> Object:
+        """Return the payload of a frame. What the head calls an array may be a stream of server-sent events."""
+        raw = raw.removeprefix(BOM)
+        framing = SSE if begins_stream(raw) else self._framing
+        return request_object(framing.fields(raw).data or b"")
 
 
 _SEVERITY: Mapping[str, int] = {"completed": 0, "incomplete": 1, "failed": 2}
@@ -139,7 +146,3 @@ def conclusion_of(exchange: Exchange) -> Conclusion:
 
 def _is_length(name: str, value: str) -> bool:
     return name.lower() == "content-length" and value.isdecimal() and len(value) <= LENGTH_DIGITS
-
-
-def _payload(raw: bytes) -> Object:
-    return request_object(parse(raw.removeprefix(BOM)).data or b"")

@@ -138,7 +138,7 @@ class RecordingBuilder:
     def _add_response(self, event: Event) -> None:
         self._response, self._head_ns = self._decoded(event, ResponseHead), event.t_ns
         if self._response is not None:
-            self._conclusion.head(self._response.headers)
+            self._conclusion.head(self._response)
             self._reader.is_switched = self._response.status == SWITCHED
 
     def _add_reads(self, event: Event) -> None:

@@ -13,6 +13,8 @@ from recorder.wire.framing.sse import FRAME_LIMIT, CommonFields, Piece
 class BlockSplitter(ABC):
     """Bytes in any chunking in, `Piece`s out. A framing says where the block ends that it is in."""
 
+    spaces = b""  # bytes that say nothing between blocks
+
     def __init__(self) -> None:
         self._held = bytearray()  # of blocks that are not complete, without what left in parts
         self._sent_bytes = 0  # of the first of them, that left in parts
@@ -24,7 +26,7 @@ class BlockSplitter(ABC):
 
     def _is_comment(self, raw: bytes) -> bool:
         """Return whether a block is one without an event."""
-        return False
+        return not raw.strip(self.spaces)
 
     @property
     def rest(self) -> bytes:
@@ -55,7 +57,8 @@ class BlockSplitter(ABC):
         """End the stream; returns what is left of a block that is not complete."""
         rest = self.rest
         self._held.clear()
-        return [Piece("tail", rest, False)] if rest else []
+        is_blank = not self._sent_bytes and not rest.strip(self.spaces)
+        return [Piece("comment" if is_blank else "tail", rest, False)] if rest else []
 
     def _last_piece(self, raw: bytes) -> Piece:
         if self._sent_bytes:

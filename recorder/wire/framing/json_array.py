@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from recorder.wire.framing.blocks import BlockSplitter
-from recorder.wire.framing.sse import Fields, Piece
+from recorder.wire.framing.sse import Fields
 
 _SPACE = b" \t\r\n"
 _SEPARATOR = re.compile(rb"[ \t\r\n]*[\[,]?[ \t\r\n]*")
@@ -21,6 +21,8 @@ _AFTER_SCALAR = re.compile(rb'[ \t\r\n,"\[\]{}]')  # of a number, or a word
 
 class Splitter(BlockSplitter):
     """A splitter into elements."""
+
+    spaces = _SPACE
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,11 +82,6 @@ class Splitter(BlockSplitter):
 
     def _is_comment(self, raw: bytes) -> bool:
         return self._is_over
-
-    def close(self) -> list[Piece]:
-        """End the stream; returns what is left: white space behind the array, or half an element."""
-        is_space = self._is_over and not self.rest.strip(_SPACE)
-        return [piece._replace(kind="comment") if is_space else piece for piece in super().close()]
 
 
 def begins_array(data: bytes) -> bool | None:

@@ -9,13 +9,12 @@ from recorder.wire.framing.sse import Fields
 class Splitter(BlockSplitter):
     """A splitter into lines, each with its line end. A blank line is a comment."""
 
+    spaces = b" \t\r\n"
+
     def _end(self, start: int) -> int:
         found = self._held.find(b"\n", start + self._scanned)
         self._scanned = 0 if found >= 0 else len(self._held) - start
         return found + 1 if found >= 0 else -1
-
-    def _is_comment(self, raw: bytes) -> bool:
-        return not raw.strip()
 
 
 def fields(raw: bytes) -> Fields:

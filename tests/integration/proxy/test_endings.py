@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ import pytest
 from recorder.ingest.ingester import recover
 from recorder.journal.format import Mark
 from recorder.store.write.writer import Store
+from recorder.wire.dialects import declare
+from recorder.wire.dialects.declared import parse
+from tests.support.aws_messages import aws_event
+from tests.support.bedrock import Json, chunk
 from tests.support.event_loop import eventually, on_uvloop, settled, turns
 from tests.support.logbook import entries
 from tests.support.proxy import get, proxied, rss_bytes
@@ -130,6 +135,64 @@ async def test_the_openai_sdk_breaks_nothing_off(tmp_path: Path) -> None:
         recover(store, tmp_path / "journal", lambda seconds: False)
     (entry,) = entries(tmp_path / "log.db")
     assert (entry.end["outcome"], entry.end["status"]) == ("client_done", "completed")
+
+
+def line(payload: Json) -> bytes:
+    return json.dumps(payload).encode() + b"\n"
+
+
+SAID = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}], "usageMetadata": {"a": 1}}
+LAST_OF_ALL: dict[str, tuple[str, str, list[bytes]]] = {
+    "ollama": ("/api/chat", "application/x-ndjson", [line({"message": {"content": "Hi"}}), line({"done": True})]),
+    "openai-chat": (
+        "/v1/chat/completions",
+        "application/x-ndjson",
+        [line({"choices": [{"finish_reason": "stop"}]}), line({"choices": [], "usage": {"total_tokens": 9}})],
+    ),
+    "declared": ("/mine", "application/x-ndjson", [line({"kind": "say", "words": "Hi"}), line({"kind": "over"})]),
+    "gemini": ("/v1beta/models/gemini-3:streamGenerateContent", "application/json", [b"[" + line(SAID)]),
+    "bedrock-converse": (
+        "/model/m/converse-stream",
+        "application/vnd.amazon.eventstream",
+        [aws_event("messageStop", {"stopReason": "end_turn"}), aws_event("metadata", {"usage": {}})],
+    ),
+    "bedrock-invoke": (
+        "/model/claude/invoke-with-response-stream",
+        "application/vnd.amazon.eventstream",
+        [chunk({"type": "message_delta"}), chunk({"type": "message_stop"})],
+    ),
+}
+MINE = {"routes": ["POST /mine"], "type": "kind", "text": {"say": "words"}, "end": {"over": ""}}
+
+
+@pytest.fixture
+def own_dialect() -> Iterator[None]:
+    declare({"declared": parse("declared", MINE, [])})
+    yield
+    declare({})
+
+
+@pytest.mark.usefixtures("own_dialect")
+@pytest.mark.parametrize("api", LAST_OF_ALL)
+@on_uvloop
+async def test_who_leaves_after_the_last_event_of_any_framing_is_done(tmp_path: Path, api: str) -> None:
+    target, kind, events = LAST_OF_ALL[api]
+    opening = head(b"Content-Type: " + kind.encode(), b"Transfer-Encoding: chunked")
+    outcomes: list[tuple[str, str]] = []
+    for sent in (events, [*events[:-1], events[-1][:-9]]):
+        script: list[Action] = [Send(opening + chunked(*sent)), Stall()]
+        folder = tmp_path / str(len(outcomes))
+        async with ScriptedUpstream(script) as upstream, proxied(folder, upstream.base) as proxy:
+            async with await proxy.connect() as client:
+                await client.send(get(f"/openai{target}", method="POST", body=b"{}"))
+                await client.read_until(sent[-1])
+            await proxy.ended()
+        with Store(folder / "log.db") as store:
+            recover(store, folder / "journal", lambda seconds: False)
+        (entry,) = entries(folder / "log.db")
+        assert entry.exchange.api == api
+        outcomes.append((entry.end["outcome"], entry.end["status"]))
+    assert outcomes == [("client_done", "completed"), ("client_disconnect", "client_disconnect")]
 
 
 @on_uvloop

@@ -88,6 +88,9 @@ def test_the_elements_of_an_array_are_what_json_reads(
     ("framing", "data", "kinds"),
     [
         (NDJSON, b'{"a":1}\n\r\n{"b"', ["frame", "comment", "tail"]),
+        (NDJSON, b'{"a":1}\n \r', ["frame", "comment"]),
+        (JSON_ARRAY, b'[{"a": 1}\r\n', ["frame", "comment"]),
+        (JSON_ARRAY, b'[{"a": 1}\r\n,', ["frame", "tail"]),
         (JSON_ARRAY, b' [{"a": "]"},\r\n [1] \n]\n', ["frame", "frame", "comment", "comment"]),
         (JSON_ARRAY, b"[]", ["comment"]),
         (JSON_ARRAY, b"[1, 2]]", ["frame", "frame", "comment", "tail"]),
