@@ -116,7 +116,7 @@ PROVIDERS: tuple[Provider, ...] = (
         base_url="https://api.openai.com",
         formats=(RESPONSES, CHAT, HOSTED_AGENTS),
         is_default=True,
-        paths=re.compile(r"(?!(?:/v1)?/(?:models|files|batches)(?:/|$))"),  # those three all the APIs have
+        paths=re.compile(r"(?!(?:/v1)?/(?:models|files|batches|agents)(?:/|$))"),  # others have those, too
         endpoints=(
             *(
                 "agents",
@@ -163,7 +163,7 @@ PROVIDERS: tuple[Provider, ...] = (
         hosts=(r"cloudcode-pa\.googleapis\.com", r"(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"),
         paths=re.compile(
             r"(?:/upload)?/v\d+(?:alpha|beta)\d*(?:/|$)|(?:/v1)?/(?:models|tunedModels)/(?!ft:)[^/]+:[A-Za-z]+$"
-            rf"|/{_LIVE}$"
+            rf"|(?:/v1)?/interactions(?:/|$)|/{_LIVE}$"
         ),
         headers=(b"x-goog-api-key",),
         query=re.compile(r"(?:^|&)key="),

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from google.genai._interactions import APIConnectionError
 
+from recorder.cassettes.sse_jsonl import read_cassette
+from recorder.wire.dialects import by_name
+from recorder.wire.dialects.gemini_interactions.decoder import COMPLETED
 from recorder.wire.framing.sse import Splitter
+from recorder.wire.recording import is_stream
 from tests.acceptance.commands.test_mock import mocking
+from tests.support.corpus import CORPUS, corpus_index
 from tests.support.empty_log import empty
 from tests.support.http_server import Handler, listening
+from tests.support.node import answers
 from tests.support.sdks import INTERACTION, gemini_client, interaction_of
 from tests.support.server import run, serving
-from tests.unit.wire.dialects.test_gemini_interactions import ALL, ID
+from tests.unit.wire.dialects.test_gemini_interactions import ALL, API, ID, STREAMS, stream
 
 Json = dict[str, Any]
 
@@ -92,3 +100,57 @@ def test_google_genai_resumes_a_stream_and_the_last_exchange_has_all_of_it(tmp_p
     with mocking(db, "cut", "--strict") as mock:
         again = asked(mock.base)
     assert again == events
+
+
+PACKAGES = ("@google/genai@3.3.0",)
+DEMO = Path(by_name.__code__.co_filename).parent / "gemini_interactions" / "demo.sse.jsonl"
+
+
+def streams() -> Iterator[tuple[Json, bytes]]:
+    """Requests, and the streams that answer them: of the demo, of the corpus, and those that are made by hand."""
+    for recorded in read_cassette(DEMO):
+        if is_stream(recorded) and COMPLETED.encode() in recorded.body:
+            yield json.loads(recorded.request_body), recorded.body
+    bodies = [(CORPUS / entry["file"]).read_bytes() for entry in corpus_index() if entry["provider"] == API]
+    bodies += [stream(*events) for events in STREAMS.values()]
+    for number, body in enumerate(bodies):
+        yield {**INTERACTION, "input": f"stream {number}"}, body
+
+
+@pytest.mark.slow
+def test_the_sdk_for_javascript_reads_what_we_read_through_the_proxy_and_from_the_mock(tmp_path: Path) -> None:
+    db, made = empty(tmp_path / "recorder.db"), [*streams()]
+    bodies = {json.dumps(request["input"]): body for request, body in made}
+
+    class App(Handler):
+        def do_POST(self) -> None:
+            self.answer("text/event-stream", bodies[json.dumps(json.loads(self.given())["input"])])
+
+    with listening(App) as url, serving(db, "--upstream", f"gemini={url}") as serve:
+        questions = [(f"{serve.base}/s/js{number}", request) for number, (request, _) in enumerate(made)]
+        told = answers("interactions_sdk.cjs", PACKAGES, questions)
+    for number, said in enumerate(told):
+        [exchange] = json.loads(run(db, "show", f"js{number}", "--json").out)["exchanges"]
+        assert said == read_from(exchange, said)
+    with mocking(db, *(f"js{number}" for number in range(len(made))), "--strict") as mock:
+        assert answers("interactions_sdk.cjs", PACKAGES, [(mock.base, request) for request, _ in made]) == told
+
+
+def read_from(exchange: Json, said: Json) -> Json:
+    """What the SDK should say by what is recorded. It counts thoughts, and what tools read, beside the rest."""
+    items, usage = exchange["items"], exchange["usage"]
+    calls = [item for item in items if item["kind"] == "tool_call"]
+    outputs = [call["output"] for call in calls if "output" in call]
+    counts = said["usage"]
+    thoughts = counts.get("total_thought_tokens", 0)
+    assert usage["input_tokens"] == counts["total_input_tokens"] + counts.get("total_tool_use_tokens", 0)
+    assert usage["output_tokens"] == counts["total_output_tokens"] + thoughts
+    assert usage.get("reasoning_output_tokens", 0) == thoughts
+    return {
+        "text": "".join(item["text"] for item in items if item["kind"] == "message"),
+        "summaries": "".join("".join(item.get("summary", ())) for item in items if item["kind"] == "reasoning"),
+        "calls": [[call["name"], json.loads(call["arguments"])] for call in calls],
+        "outputs": [json.loads(each) if each[:1] == "[" else each for each in outputs],
+        "status": exchange["finish_reason"],
+        "usage": counts,
+    }

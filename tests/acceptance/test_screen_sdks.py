@@ -5,26 +5,20 @@ The packages come from npm, so this is slow.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.support.http_server import Handler, listening
+from tests.support.node import answers
 from tests.support.screen import AG_UI_ASKED, UI_ASKED, sse
 from tests.unit.lint import test_ag_ui, test_ui_messages
 from tests.unit.wire.dialects.test_ag_ui import STREAMS as RUNS
 from tests.unit.wire.dialects.test_ui_messages import STREAMS as MESSAGES
-from tools.real_clients import installing
 
 PACKAGES = ("ai@6.0.326", "@ag-ui/client@1.0.0", "@ag-ui/core@1.0.0")
-SCRIPT = Path(__file__).parents[1] / "support" / "screen_sdks.cjs"
-READ_S = 120.0
 
 
 class Asked(NamedTuple):
@@ -69,17 +63,10 @@ def answering(bodies: list[bytes]) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_the_sdks_read_what_we_read_and_refuse_what_the_rules_say() -> None:
-    for packages in ((installing.NODE,), PACKAGES):
-        installing.install(packages)
     cases = [*asked()]
-    modules = installing.folder(PACKAGES) / "node_modules"
-    env = {**os.environ, "PATH": installing.path(PACKAGES), "NODE_PATH": str(modules)}
     with answering([case.body for case in cases]) as base:
-        lines = [json.dumps([case.format, f"{base}/{number}", case.request]) for number, case in enumerate(cases)]
-        words = ["node", str(SCRIPT)]
-        done = subprocess.run(words, input="\n".join(lines), capture_output=True, text=True, env=env, timeout=READ_S)
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(told) == len(cases), done.stderr
+        questions = [(case.format, f"{base}/{number}", case.request) for number, case in enumerate(cases)]
+        told = answers("screen_sdks.cjs", PACKAGES, questions)
     for case, said in zip(cases, told, strict=True):
         assert said.get("raised") == case.raises, (case.says, said)
         assert case.reading is None or said["reading"] == case.reading, case.says
