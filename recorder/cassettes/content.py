@@ -46,6 +46,7 @@ _OPENINGS: Mapping[Format, re.Pattern[bytes]] = {
     "claude-code": re.compile(rb'\s*\{(?=.*?"(?:parentUuid|leafUuid|operation)"\s*:)(?=.*?"sessionId"\s*:)', re.DOTALL),
     "codex": re.compile(rb'\s*\{[^\n]{0,200}?"type"\s*:\s*"session_meta"'),
     "gemini-cli": re.compile(rb'\s*\{\s*"sessionId"\s*:\s*"[^"]*"\s*,\s*"projectHash"\s*:'),
+    "opencode": re.compile(rb'\s*\{\s*"id"\s*:\s*"ses_'),
     "ai-sdk": re.compile(rb'\s*\{\s*"runs"\s*:\s*\['),
     "cassetter": re.compile(
         rb"\s*version\s*=\s*1\s*\[\[interactions\]\]"

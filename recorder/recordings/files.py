@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import re
@@ -40,6 +41,11 @@ from recorder.recordings.names import STDIN
 from recorder.recordings.session import RecordedSession
 from recorder.wire.grouping.rules import cleaned
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 BLOCK_BYTES = 2**20  # of a pipe, read at a time
 _IN_A_MILLISECOND = 2**12  # ids: what has room before the random part of a UUIDv7
 
@@ -71,7 +77,8 @@ def _names_of(name: str) -> Names:
     return Names(ids.__next__, time.time_ns)
 
 
-_ENDING = re.compile(r"(?<=.)(?:\.chunks|\.sse(?=\.jsonl$))?\.[^.]*$")
+_ENDING = re.compile(r"(?<=.)(?:\.chunks|\.sse(?=\.jsonl))?\.[^.]*(?:\.zst)?$")
+_ZSTD = b"\x28\xb5\x2f\xfd"  # Codex compresses old rollouts so
 _SELF_CONTAINED: Mapping[Format, Callable[[BinaryIO], Cassette]] = {
     "jsonl": Jsonl,
     "cassette": SseJsonl,
@@ -125,16 +132,48 @@ def opening(path: Path) -> BinaryIO:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that can be read twice; a pipe is copied to a temporary file. Raises like `opening`."""
+    """Open a file that can be read twice; a pipe, or what is compressed, is copied to a temporary file.
+
+    Raises like `opening`, also if the compression is damaged.
+    """
     with contextlib.ExitStack() as stack:
         file: BinaryIO = sys.stdin.buffer if path == STDIN else stack.enter_context(opening(path))
-        if not file.seekable():
-            pipe, file = file, cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile()))
-            left = SIZE_LIMIT + 1
-            while left > 0 and (block := pipe.read(min(left, BLOCK_BYTES))):
-                file.write(block)
-                left -= len(block)
+        try:
+            if not file.seekable():
+                file = stack.enter_context(_copy(file))
+            unpacked = unpacking(file)
+            if unpacked is not file:
+                file = stack.enter_context(_copy(unpacked))
+        except OSError as error:
+            raise refused(shown(path), error) from error
         yield file
+
+
+def unpacking(file: BinaryIO) -> BinaryIO:
+    """Return a reader of what is in a file that zstd has compressed; another file itself, at its beginning."""
+    file.seek(0)
+    is_compressed = file.read(len(_ZSTD)) == _ZSTD
+    file.seek(0)
+    return cast(BinaryIO, zstd.open(file)) if is_compressed else file
+
+
+def read_unpacked(reader: BinaryIO, size_bytes: int) -> bytes:
+    """Read from a file that may be compressed. Raises `OSError`, also if that is damaged."""
+    try:
+        return reader.read(size_bytes)
+    except (EOFError, zstd.ZstdError) as error:
+        raise OSError(errno.EBADMSG, "its compression is damaged") from error
+
+
+@contextlib.contextmanager
+def _copy(source: BinaryIO) -> Iterator[BinaryIO]:
+    """Copy what can be read only once: as much as is read of any file, and one byte more."""
+    with tempfile.TemporaryFile() as file:
+        left = SIZE_LIMIT + 1
+        while left > 0 and (block := read_unpacked(source, min(left, BLOCK_BYTES))):
+            file.write(block)
+            left -= len(block)
+        yield cast(BinaryIO, file)
 
 
 def own_name(cassette: Cassette, path: Path) -> str:

@@ -90,6 +90,8 @@ def written(path: Path, lines: Iterable[dict[str, Any]], *, is_resting: bool = T
 
 THREAD = "01a21fcf-27ba-7973-b6f4-dac331577508"
 SUB_THREAD = "01a21fcf-289a-79c3-bb99-c428e0321a9f"
+FORK = "01a221b7-0faf-7bb2-8f06-3cdfdcec36f8"
+OLD_TURN, OWN_TURN = "01a21fcf-27bb-7fa0-890e-f7331728da24", "01a221b7-0fbe-7401-aea5-17a39cffe116"
 
 
 class CodexLines:
@@ -98,11 +100,26 @@ class CodexLines:
     def __init__(self, thread: str = THREAD, parent: str | None = None, *, is_new: bool = True) -> None:
         self._is_new, self._used = is_new, 0
         self.lines: list[dict[str, Any]] = []
-        meta = {"id": thread, "originator": "codex_exec", "cli_version": "0.171.0", "model_provider": "openai"}
+        self._meta = {"id": thread, "originator": "codex_exec", "cli_version": "0.171.0", "model_provider": "openai"}
         if parent is not None:
-            meta |= {"session_id": parent, "parent_thread_id": parent}
-        self._add("session_meta", **meta)
-        self._add("turn_context", turn_id="turn-1", model="gpt-5", effort="high")
+            self._meta |= {"session_id": parent, "parent_thread_id": parent}
+        self._add("session_meta", **self._meta)
+        self.turn("turn-1")
+
+    def turn(self, id: str | None) -> None:
+        self.event("task_started", turn_id=id)
+        self._add("turn_context", turn_id=id, model="gpt-5", effort="high")
+
+    def forked(self, thread: str) -> CodexLines:
+        """Return the lines of a thread that begins with a copy of these, written at once."""
+        fork = CodexLines(thread, is_new=self._is_new)
+        fork._used = self._used
+        fork.lines[1:] = [dict(line) for line in self.lines]
+        fork.lines[0]["payload"]["forked_from_id"] = self._meta["id"]
+        for line in fork.lines:
+            line["timestamp"] = f"2026-11-28T01:39:{len(self.lines):02}.000Z"
+        fork.lines = [line for line in fork.lines if line["type"] != "token_usage_record"]
+        return fork
 
     def item(self, type: str, **item: Any) -> None:
         self._add("response_item", type=type, **item)
@@ -131,13 +148,13 @@ class CodexLines:
         self.lines.append({"timestamp": time, "type": kind, "payload": payload})
 
 
-def counted_by_codex(*, is_new: bool = True) -> CodexLines:
+def counted_by_codex(*, is_new: bool = True, first: int = 100) -> CodexLines:
     """Return a thread that asks, calls a tool, and answers."""
     lines = CodexLines(is_new=is_new)
     lines.said("Count the bottles.")
     lines.item("function_call", call_id="call_1", name="shell", arguments='{"command":"echo 42"}')
     lines.item("function_call_output", call_id="call_1", output="42")
-    lines.used(100)
+    lines.used(first)
     lines.item("reasoning", id="rs_1", summary=[{"type": "summary_text", "text": "That was easy."}])
     lines.answered("There are 42 bottles.")
     lines.used(200)
@@ -186,6 +203,23 @@ def kept_by_opencode(path: Path) -> Path:
                 connection.execute("INSERT INTO part VALUES (?, ?, ?)", row)
         connection.commit()
     return path
+
+
+def kept_in_files(storage: Path) -> Path:
+    """Write the same as older versions of opencode did: a file for each session, message and part."""
+    for id, more in {"ses_1": {}, "ses_2": {"parentID": "ses_1"}, "ses_3": {}}.items():
+        _put(storage / "session" / "global" / f"{id}.json", {"id": id, "version": "1.0.10", **more})
+    for number, (session, message, parts) in enumerate(_OPENCODE):
+        id = f"msg_{number}"
+        _put(storage / "message" / session / f"{id}.json", {"id": id, "sessionID": session, **message})
+        for place, part in enumerate(parts):
+            _put(storage / "part" / id / f"prt_{number}_{place}.json", {"messageID": id, **part})
+    return storage
+
+
+def _put(path: Path, document: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=2))
 
 
 _TOKENS = {"input": 213, "output": 19, "reasoning": 64, "cache": {"write": 10, "read": 7168}}

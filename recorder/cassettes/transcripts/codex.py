@@ -3,10 +3,14 @@
 A `response_item` is an item of the Responses API: what the model said, or what it is told next. A response ends with
 its usage: `token_usage_record`, which has its id, or in older versions `token_count`, which is repeated when only
 limits have changed. Newer versions write both, one after the other. A turn that was broken off has no usage.
+
+The file of a thread that was forked from another one, as sub-agents may be, can begin with a copy of the history of
+that, in some versions with new times. A turn of it has an older id than the thread: both are UUIDs of version 7.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, BinaryIO
 
@@ -23,9 +27,14 @@ _TURNS = names("task_started turn_started turn_aborted")
 _BESIDES = names("additional_tools")
 """Items that are neither said nor asked."""
 
-
 _OWN = names("internal_chat_message_metadata_passthrough")
 """Members that Codex adds to an item."""
+
+_TIMED = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+"""Ids which are in the order of their times."""
+
+_COPYING_NS = 10**9
+"""How long a copy of a history takes, in versions whose turns have no such ids: the first second is taken for it."""
 
 
 class _Response(msgspec.Struct):
@@ -63,6 +72,9 @@ class _Reading:
     def __init__(self) -> None:
         self.responses: list[DerivedResponse] = []
         self._meta: Object = {}
+        self._thread = ""
+        self._began_ns = 0
+        self._is_copy = False  # whether the lines are those of the thread from which this one was forked
         self._turn: Object = {}
         self._open = _Response()
         self._previous_id: str | None = None
@@ -79,10 +91,12 @@ class _Reading:
         """Read a line. Raises `ValueError` if it has no time."""
         kind, payload = line.get("type"), object_(line.get("payload"))
         if kind == "session_meta":
-            self._meta = self._meta or payload  # that of a thread which it was forked from follows
+            self._began(payload, nanoseconds(line.get("timestamp")))
         elif kind == "turn_context":
             self._turn = payload
-        elif kind == "compacted":
+        if self._is_copied(text(payload, "turn_id") or "", line):
+            return
+        if kind == "compacted":
             self._previous_id = None
         elif kind == "response_item":
             self._item(payload, nanoseconds(line.get("timestamp")))
@@ -93,6 +107,22 @@ class _Reading:
             self._counted(object_(payload.get("info")))
         elif kind == "event_msg" and text(payload, "type") in _TURNS:
             self.end(None, {})
+
+    def _began(self, meta: Object, at_ns: int) -> None:
+        """Take what is said of the thread first; that of the one from which it was forked may follow."""
+        if self._meta:
+            self._is_copy = meta.get("id") != self._thread
+            return
+        self._meta, self._thread, self._began_ns = meta, text(meta, "id") or "", at_ns
+        self._is_copy = meta.get("forked_from_id") is not None
+
+    def _is_copied(self, turn_id: str, line: Object) -> bool:
+        """Return whether a line is of the history of another thread."""
+        if _TIMED.fullmatch(turn_id):
+            self._is_copy = turn_id < self._thread
+        elif self._is_copy and not _TIMED.fullmatch(text(self._turn, "turn_id") or ""):
+            self._is_copy = nanoseconds(line.get("timestamp")) < self._began_ns + _COPYING_NS
+        return self._is_copy
 
     def _item(self, item: Object, at_ns: int) -> None:
         kind, state = str(item.get("type")), self._open
@@ -125,7 +155,7 @@ class _Reading:
         state = self._open
         if state.first_ns is None:
             return
-        thread, number = text(self._meta, "id") or "", len(self.responses)
+        thread, number = self._thread, len(self.responses)
         asked_ns = state.first_ns if state.asked_ns is None else state.asked_ns
         provider = text(self._meta, "model_provider")
         self.responses.append(

@@ -1,5 +1,8 @@
 """opencode: `~/.local/share/opencode/opencode.db`, a database of SQLite with all of its sessions.
 
+In older versions `storage/` beside it, with a file for each of them: `session/PROJECT/SESSION.json`,
+`message/SESSION/MESSAGE.json` and `part/MESSAGE/PART.json`. Their names are the ids, in the order of their times.
+
 A message of the assistant is a response: its parts are texts, reasoning and calls of tools with their results, and its
 tokens count input without what was cached, and output without reasoning. opencode speaks with any provider and does
 not keep in which format, so a response is a document of Chat Completions. A session with a `parent_id` is a sub-agent.
@@ -8,6 +11,7 @@ A message without the time of its end is still being written, or was broken off 
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -17,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from recorder.cassettes.calls import ImportedCall
-from recorder.cassettes.transcripts import DerivedResponse, Transcript
+from recorder.cassettes.transcripts import LINE_LIMIT, DerivedResponse, Transcript
 from recorder.errors import RecorderError
 from recorder.wire.dialects.json_values import Object, as_json, decoded_or_none, object_, text, whole
 from recorder.wire.upstreams import KNOWN
@@ -30,6 +34,8 @@ _UPSTREAMS: Mapping[str, str] = {"google": "gemini"}
 _SESSIONS = "SELECT id, parent_id, version FROM session"
 _MESSAGES = "SELECT id, session_id, data FROM message ORDER BY session_id, time_created, id"
 _PARTS = "SELECT message_id, data FROM part ORDER BY message_id, id"
+
+_ID = re.compile(r"ses_\w+")
 
 
 class _Session(NamedTuple):
@@ -56,15 +62,11 @@ class OpenCode(Transcript):
         super().__init__(file)
 
     def _derived(self, file: BinaryIO) -> Iterable[DerivedResponse]:
-        path = getattr(file, "name", None)
-        if not isinstance(path, str | Path):
-            raise RecorderError("a database is read together with the files beside it: name it as a file")
-        try:
-            with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)) as connection:
-                sessions = {row[0]: _Session(*row) for row in connection.execute(_SESSIONS)}
-                messages = list(_messages(connection))
-        except sqlite3.Error as error:
-            raise RecorderError(f"it is not a database of opencode that can be read: {error}") from error
+        name = getattr(file, "name", None)
+        if not isinstance(name, str | Path):
+            raise RecorderError("it is read together with the files beside it: name it as a file")
+        path = Path(name).absolute()
+        sessions, messages = _in_files(path) if path.suffix == ".json" else _in_database(path)
         for session_id, said in groupby(messages, key=_session_of):
             session = sessions.get(session_id) or _Session(session_id, None, "")
             yield from _responses(session, _root(session_id, sessions), said)
@@ -87,6 +89,40 @@ class OpenCode(Transcript):
 
 def _session_of(message: _Message) -> str:
     return message.session_id
+
+
+_Kept = tuple[Mapping[str, _Session], Sequence[_Message]]
+
+
+def _in_database(path: Path) -> _Kept:
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+            sessions = {row[0]: _Session(*row) for row in connection.execute(_SESSIONS)}
+            return sessions, list(_messages(connection))
+    except sqlite3.Error as error:
+        raise RecorderError(f"it is not a database of opencode that can be read: {error}") from error
+
+
+def _in_files(path: Path) -> _Kept:
+    """Return the session of a file with its messages, and those that it is a sub-agent of, if they are there."""
+    storage, sessions = path.parents[2], dict[str, _Session]()
+    wanted: Path | None = path
+    while wanted is not None and wanted.stem not in sessions:
+        given = _document_in(wanted)
+        parent_id = text(given, "parentID") or ""
+        sessions[wanted.stem] = _Session(wanted.stem, parent_id or None, text(given, "version") or "")
+        wanted = next(storage.glob(f"session/*/{parent_id}.json"), None) if _ID.fullmatch(parent_id) else None
+    messages = []
+    for place in sorted(storage.glob(f"message/{path.stem}/*.json")):
+        parts = [_document_in(part) for part in sorted(storage.glob(f"part/{place.stem}/*.json"))]
+        messages.append(_Message(place.stem, path.stem, _document_in(place), parts))
+    return sessions, messages
+
+
+def _document_in(path: Path) -> Object:
+    """Return what a file has. Raises `OSError`; one that is not JSON has nothing."""
+    with path.open("rb") as file:
+        return object_(decoded_or_none(file.read(LINE_LIMIT)))
 
 
 def _messages(connection: sqlite3.Connection) -> Iterator[_Message]:

@@ -10,12 +10,12 @@ from recorder.cassettes.content import HEAD_BYTES, TRANSCRIPTS, formats
 from recorder.cassettes.transcripts import REST_S, Transcript
 from recorder.model.events import Session
 from recorder.model.ids import without_time
-from recorder.recordings.files import NAMES
+from recorder.recordings.files import NAMES, read_unpacked, unpacking
 from recorder.recordings.names import STDIN
 from recorder.store.queries.imported_history import derived_exchanges, derived_session, recorded_responses
 from recorder.store.write.writer import Store
 
-PATTERNS = ("*.jsonl", "*.json", "opencode*.db")
+PATTERNS = ("*.jsonl", "*.json", "*.jsonl.zst", "opencode*.db")
 
 
 class LeftOut(NamedTuple):
@@ -68,8 +68,8 @@ def _is_transcript(path: Path) -> bool:
     if not any(map(path.match, PATTERNS)) or not path.is_file():
         return False
     try:
-        file = path.open("rb")
+        with path.open("rb") as file:
+            head = read_unpacked(unpacking(file), HEAD_BYTES)
     except OSError:
         return True  # it is named where it is opened again, and the others are read
-    with file:
-        return not TRANSCRIPTS.isdisjoint(formats(file.read(HEAD_BYTES)))
+    return not TRANSCRIPTS.isdisjoint(formats(head))

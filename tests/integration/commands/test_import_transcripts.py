@@ -25,6 +25,7 @@ from tests.support.transcripts import (
     told,
     written,
 )
+from tests.support.zstandard import zstd
 
 
 @pytest.fixture
@@ -88,6 +89,16 @@ def test_a_database_of_opencode_has_several_sessions(db: Path, tmp_path: Path) -
     assert call == {"name": "bash", "output": "42"}
     ran = run(db, "import", tmp_path / "opencode")
     assert ran.err == "4 responses of transcripts had been recorded or imported before.\n"
+
+
+def test_a_rollout_that_codex_has_compressed_is_found_and_counts_once(db: Path, tmp_path: Path) -> None:
+    plain = written(tmp_path / "sessions" / "rollout-1.jsonl", counted_by_codex().lines)
+    packed = plain.with_suffix(".jsonl.zst")
+    packed.write_bytes(zstd.compress(plain.read_bytes()))
+    (tmp_path / "sessions" / "cut.jsonl.zst").write_bytes(packed.read_bytes()[:-9])
+    ran = run(db, "import", tmp_path / "sessions")
+    assert (ran.code, "cut.jsonl.zst cannot be read: its compression is damaged." in ran.err) == (1, True)
+    assert asked(db, COUNTS) == [{"exchanges": 2, "input": 300, "output": 14}]
 
 
 def test_times_of_bytes_are_unknown(db: Path, history: Path) -> None:

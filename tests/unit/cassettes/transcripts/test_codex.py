@@ -11,7 +11,7 @@ import pytest
 from recorder.cassettes.content import formats
 from recorder.cassettes.transcripts.codex import Codex
 from recorder.model.events import Recording
-from tests.support.transcripts import SUB_THREAD, THREAD, CodexLines, counted_by_codex
+from tests.support.transcripts import FORK, OLD_TURN, OWN_TURN, SUB_THREAD, THREAD, CodexLines, counted_by_codex
 from tests.unit.cassettes.test_cassettes import imported, recordings
 
 
@@ -97,3 +97,32 @@ def test_a_sub_agent_is_of_the_session_that_began_it() -> None:
     headers = dict(each.request.headers)
     assert transcript(lines).name == headers["session-id"] == headers["x-codex-parent-thread-id"] == THREAD
     assert headers["thread-id"] == SUB_THREAD
+
+
+def forked(of: CodexLines, turn_id: str | None) -> CodexLines:
+    """A thread that goes on from a copy of another one."""
+    lines = of.forked(FORK)
+    lines.turn(turn_id)
+    lines.said("And now?")
+    lines.answered("Now there are 41.")
+    lines.used(300)
+    return lines
+
+
+@pytest.mark.parametrize("has_meta", [True, False])
+def test_the_copied_history_of_a_fork_is_not_its_own(has_meta: bool) -> None:
+    parent = CodexLines()
+    parent.turn(OLD_TURN)
+    parent.answered("There are 42 bottles.")
+    parent.used(200)
+    lines = forked(parent, OWN_TURN)
+    if has_meta:
+        lines.lines.insert(1, parent.lines[0])
+    [own] = read(lines)
+    assert [item["content"][0]["text"] for item in request(own)["input"]] == ["And now?"]
+
+
+def test_the_copy_of_a_version_whose_turns_have_no_ids_is_what_was_written_at_once() -> None:
+    lines = forked(counted_by_codex(is_new=False), None)
+    [own] = read(lines)
+    assert answer(own)["usage"]["input_tokens"] == 300

@@ -12,7 +12,7 @@ from recorder.cassettes.transcripts import Transcript
 from recorder.cassettes.transcripts.opencode import OpenCode
 from recorder.errors import RecorderError
 from recorder.model.events import Recording
-from tests.support.transcripts import kept_by_opencode
+from tests.support.transcripts import kept_by_opencode, kept_in_files
 from tests.unit.cassettes.test_cassettes import imported, recordings
 
 
@@ -50,6 +50,16 @@ def test_calls_and_results_are_those_of_chat_completions(sessions: list[Transcri
 def test_tokens_are_counted_as_the_api_counts_them(sessions: list[Transcript]) -> None:
     usage = answer(read(sessions[1])[0])["usage"]
     assert (usage["prompt_tokens"], usage["completion_tokens"]) == (213 + 7168 + 10, 19 + 64)
+
+
+def test_the_files_of_an_older_version_have_the_same(sessions: list[Transcript], tmp_path: Path) -> None:
+    """That a newer one has copied them into its database changes nothing."""
+    found: dict[str, set[str]] = {}
+    for path in (kept_in_files(tmp_path / "storage") / "session" / "global").iterdir():
+        with path.open("rb") as file:
+            [part] = OpenCode(file).parts()
+        found.setdefault(part.name, set()).update(part.ids)
+    assert found == {each.name: {*each.ids} for each in sessions}
 
 
 def test_another_database_is_refused(tmp_path: Path) -> None:
