@@ -6,7 +6,7 @@ Pure but for the callbacks of its owner: the session that a request belongs to, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import islice
 
@@ -31,6 +31,7 @@ from recorder.ingest.pending import (
     no_request,
     request_events,
 )
+from recorder.ingest.session_in_answer import session_in_answer
 from recorder.ingest.turn_ids import turn_head
 from recorder.ingest.websocket_capture import WebSocketCapture, dialect_of
 from recorder.journal.format import Gap, Mark, Position, Record
@@ -52,7 +53,7 @@ from recorder.model.events import (
 from recorder.wire.dialects import by_name, by_path
 from recorder.wire.grouping.session import HISTORY, NEW, PREVIOUS_RESPONSE, Grouping, by_history, own_name
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
-from recorder.wire.request_body import REQUEST_LIMIT, Body, LoggedRequest, grouped, overwritten, recorded_body
+from recorder.wire.request_body import REQUEST_LIMIT, LoggedRequest, body_of, grouped, overwritten
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +99,9 @@ class Assembler:
         exchange = self.open.get(number)
         if exchange is None and (mark != Mark.REQUEST or number in self._rejected):
             return
+        if exchange is not None and exchange.answer is not None and exchange.answer.waits_for(record):
+            self._feed_all(exchange.answer.hear(record), start)
+            return
         try:
             if exchange is not None and mark == _CHUNK and isinstance(exchange.capture, Capture):
                 event = exchange.capture.common(t_ns, payload)
@@ -113,14 +117,17 @@ class Assembler:
             self._turns.clear()
             events = self._give_up(record, start, error)
         if self._turns:
-            for row in self._turns:
-                self._add(None, row)
+            self.batch.add_rows(None, *self._turns)
             self._turns.clear()
         if events:
             self.batch.add(events)
         if exchange is not None:
             exchange.last_ns = t_ns
             exchange.records += 1
+
+    def _feed_all(self, records: Iterable[Record], start: Position) -> None:
+        for record in records:
+            self.feed(record, start)
 
     def has_request(self, number: int) -> bool | None:
         """Return whether the request of an exchange is among the rows made so far; None if it is not recorded further.
@@ -216,7 +223,7 @@ class Assembler:
         lost = GapRecord("request", 1, size_bytes, "", exchange.started_ns, now_ns, UNREAD_REQUEST)
         for gap in (*exchange.gaps, lost):
             events += capture.gap(gap)
-        self._add(session, row)
+        self.batch.add_rows(session, row)
         exchange.session_id = session_id
         return capture, events
 
@@ -245,6 +252,9 @@ class Assembler:
 
     def lose(self, reason: str) -> None:
         """Add a gap to each open exchange: records are lost, and it is unknown of which exchanges."""
+        for exchange in list(self.open.values()):
+            if exchange.answer is not None:
+                self._feed_all(exchange.answer.release(), exchange.start)
         for exchange in self.open.values():
             for mark in exchange.losing:
                 lost = Gap(mark, 1, 0, "", exchange.last_ns, exchange.last_ns, reason)
@@ -267,7 +277,9 @@ class Assembler:
             reason = f"{head.exchange_id} is of a session that {self._late[head.exchange_id]}"
             log.error("%s is not recorded further: %s", self._name(record.exchange, None), reason)
             return []
-        self.open[record.exchange] = OpenExchange(start, record.t_ns, head, last_ns=record.t_ns, records=1)
+        exchange = OpenExchange(start, record.t_ns, head, last_ns=record.t_ns, records=1)
+        exchange.answer = session_in_answer(head, record.t_ns)
+        self.open[record.exchange] = exchange
         return []
 
     def _on_request_body(self, record: Record, start: Position) -> list[Event]:
@@ -340,9 +352,11 @@ class Assembler:
         if exchange.blank_bytes and earlier is None:
             exchange.gaps.append(overwritten(exchange.blank_bytes, exchange.last_ns))
         complete = exchange.complete and not exchange.overflown and not exchange.gaps
-        body = self._recorded_body(head, wire, earlier, complete=complete)
+        body = body_of(earlier, head, wire, self._redactor, complete=complete)
         dialect = dialect_of(head, body.raw)
         grouping = grouped(head, body, self._redactor)
+        if exchange.answer is not None:
+            grouping = exchange.answer.grouping(grouping)
         if head.imported is None and complete and not body.undecoded:
             grouping = by_history(grouping, dialect.name, head, body.raw)
         session_id, session = self._session(head, grouping)
@@ -352,24 +366,10 @@ class Assembler:
         events = request_events(capture, head, body, earlier, complete=complete)
         for gap in exchange.gaps:
             events += capture.gap(gap)
-        self._add(session, row)
+        self.batch.add_rows(session, row)
         exchange.body, exchange.session_id = bytearray(), session_id
         exchange.capture, exchange.begun = capture, exchange.records
         return capture, events
-
-    def _recorded_body(self, head: RequestHead, wire: bytes, earlier: LoggedRequest | None, *, complete: bool) -> Body:
-        if earlier is not None:
-            return earlier.body()
-        return recorded_body(head, wire, self._redactor, complete=complete)
-
-    def _add(self, session: Session | None, row: Exchange) -> None:
-        self._add_session(session)
-        if row not in self.batch.exchanges:
-            self.batch.exchanges.append(row)
-
-    def _add_session(self, session: Session | None) -> None:
-        if session is not None and session not in self.batch.sessions:
-            self.batch.sessions.append(session)
 
     def _switched(self, exchange: OpenExchange, capture: Capture) -> WebSocketCapture:
         """Return what takes the place of the capture of a connection that is switched to WebSocket."""
@@ -394,7 +394,7 @@ class Assembler:
             self._diverted[head.exchange_id] = None
             return OpenTurn(late, [], lambda: None)
         earlier = self._find_request(head.exchange_id)
-        body = self._recorded_body(head, payload, earlier, complete=complete)
+        body = body_of(earlier, head, payload, self._redactor, complete=complete)
         dialect = dialect_of(head)
         grouping = msgspec.structs.replace(grouped(head, body, self._redactor), attempt=None)  # of the connection
         if complete and not body.undecoded:
@@ -406,7 +406,7 @@ class Assembler:
         stream = None if stream_id is None else self._redactor.redact(stream_id.encode()).body.decode()
         turn = WebSocketTurn(exchange.head.exchange_id, number, stream)
         events = request_events(capture, head, body, earlier, complete=complete, turn=turn)
-        self._add_session(session)
+        self.batch.add_rows(session)
         self._turns.append(row)
         history = grouping.history
         return OpenTurn(capture, events, lambda: None if history is None else self.batch.awaited.append(history))
@@ -414,7 +414,7 @@ class Assembler:
     def _restore(self, head: RequestHead, imported: Imported, row: Exchange) -> ImportedExchange:
         """Begin an exchange that another log had: with new ids, else unchanged."""
         row = msgspec.structs.replace(row, session_id=imported.session.session_id, exchange_id=head.exchange_id)
-        self._add(imported.session, row)
+        self.batch.add_rows(imported.session, row)
         return ImportedExchange(row)
 
     def _session(

@@ -22,6 +22,7 @@ from typing import NoReturn
 import msgspec
 
 from recorder.ingest.capture import Capture
+from recorder.ingest.session_in_answer import SessionInAnswer
 from recorder.ingest.websocket_capture import WebSocketCapture
 from recorder.journal.format import Gap, Mark, Position, Record
 from recorder.model.chain import hash_after, row_root
@@ -235,6 +236,7 @@ class OpenExchange(msgspec.Struct):
     blank_bytes: int = 0  # of the body, that the log has or had
     gaps: list[GapRecord] = msgspec.field(default_factory=list)
     session_id: str | None = None
+    answer: SessionInAnswer | None = None  # that may name its session
     awaited: Chain | None = None  # its request, if a later one may be known by it
     capture: AnyCapture | None = None
     last_ns: int = 0
@@ -297,6 +299,12 @@ class Batch(msgspec.Struct):
     events: list[Event] = msgspec.field(default_factory=list)
     size_bytes: int = 0
     awaited: list[Chain] = msgspec.field(default_factory=list)  # the requests of exchanges that end in this batch
+
+    def add_rows(self, session: Session | None, *exchanges: Exchange) -> None:
+        """Add rows that are not in it yet."""
+        if session is not None and session not in self.sessions:
+            self.sessions.append(session)
+        self.exchanges += [row for row in exchanges if row not in self.exchanges]
 
     def add(self, events: list[Event]) -> None:
         self.events += events

@@ -57,6 +57,15 @@ def recorded_body(head: RequestHead, wire: bytes, redactor: Redactor, *, complet
     return Body(raw, raw if is_as_kept else wire, undecoded, counts, decoded)
 
 
+def body_of(
+    earlier: LoggedRequest | None, head: RequestHead, wire: bytes, redactor: Redactor, *, complete: bool
+) -> Body:
+    """Return a body as the log has it already, else one that is ready for it."""
+    if earlier is not None:
+        return earlier.body()
+    return recorded_body(head, wire, redactor, complete=complete)
+
+
 def grouped(head: RequestHead, body: Body, redactor: Redactor) -> Grouping:
     """Find out which session a request names. A name that is a secret is another than that of another secret."""
     grouping = group(head, None if body.undecoded else body.raw)

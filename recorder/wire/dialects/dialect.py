@@ -188,10 +188,12 @@ class Sdk(msgspec.Struct, frozen=True):
 
 
 class HostedSession(msgspec.Struct, frozen=True):
-    """The session that a provider keeps for an agent of its own, in the paths of requests: none has it in a body."""
+    """The session that a provider keeps for an agent of its own: requests name it by their path, and one makes it."""
 
     path: re.Pattern[str]  # searched in a path without its query: the groups `session` and `thread` have ids
     stream: re.Pattern[str]  # of "METHOD /path", of its events: what several such requests get is one response
+    made: re.Pattern[str]  # of "METHOD /path", of the request that makes one
+    made_ids: tuple[str, ...]  # paths in its answer, or in an event of that, of which the first that is there is the id
 
 
 class ResponseRoutes(msgspec.Struct, frozen=True):

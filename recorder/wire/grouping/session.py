@@ -22,7 +22,7 @@ from recorder.wire.grouping.rules import BODY_LIMIT, NAME_LIMIT, Claims, ValueRu
 NEW = "new"
 PREVIOUS_RESPONSE = "previous_response_id"
 HISTORY = "history"
-HOSTED = "hosted"  # the id of the session that a provider keeps, in the path
+HOSTED = "hosted"  # the id of the session that a provider keeps, in the path, or in the answer that makes it
 OF_DAY = "day"  # MCP without sessions, since 2026-07-28, or with a secret one, in 2024: those to one server in a day
 FIELD = "field"  # of a body, that the user's settings name
 
@@ -138,6 +138,20 @@ def by_history(grouping: Grouping, api: str, head: RequestHead, body: bytes) -> 
         return grouping
     found = chain(api, head.target.partition("?")[0], body)
     return grouping if found is None else msgspec.structs.replace(grouping, source=HISTORY, history=found)
+
+
+def by_answer(grouping: Grouping, head: RequestHead, name: str | None, *, is_stream: bool) -> Grouping:
+    """Return the grouping of a request that makes a session of its provider, by the id that the answer said.
+
+    A stream in the answer is the first part of that of the session.
+    """
+    hosted_id = cleaned(name)
+    if hosted_id is None:
+        return grouping
+    if is_stream:
+        grouping = msgspec.structs.replace(grouping, resumes_response_id=hosted_id, resumes_after=NO_NUMBER)
+    is_given = cleaned(head.session) is not None
+    return grouping if is_given else msgspec.structs.replace(grouping, name=hosted_id, source=HOSTED)
 
 
 def own_name(head: RequestHead, grouping: Grouping) -> str:

@@ -43,6 +43,9 @@ def provider(*streams: list[Json]) -> Iterator[str]:
             if asked.get("stream"):
                 self.answer(EVENT_STREAM, bytes_of(left.pop(0)))
                 return
+            if "events" not in asked:
+                self.answer("application/json", json.dumps({"type": "session", "agent": {}, "id": SESSION}).encode())
+                return
             given = [{"id": EVENTS[0]["id"], **each} for each in asked["events"]]
             self.answer("application/json", json.dumps({"data": given}).encode())
 
@@ -67,6 +70,7 @@ def test_a_session_that_is_cut_resumed_and_listed_counts_once(tmp_path: Path) ->
     with provider(EVENTS[:CUT], EVENTS[AGAIN:]) as base, serving(db, "--upstream", f"anthropic={base}") as recorder:
         url = f"{recorder.base}/anthropic"
         with anthropic_client(url) as client:
+            client.beta.sessions.create(agent="agent_1", environment_id="env_1")
             client.beta.sessions.events.send(SESSION, events=ASKED)
             anthropic_reading(url)
             assert len(client.beta.sessions.events.list(SESSION).data) > 0
@@ -76,7 +80,8 @@ def test_a_session_that_is_cut_resumed_and_listed_counts_once(tmp_path: Path) ->
         reading = anthropic_reading(f"{recorder.base}/anthropic")
         recorder.stop()
     [whole] = shown(uncut)
-    posted, *earlier, last = shown(db)
+    created, posted, *earlier, last = shown(db)
+    assert (created["status"], created.get("superseded_by")) == ("completed", None)
     assert (posted["user_text"], [each.get("superseded_by") for each in earlier]) == (
         "What is here?",
         [last["exchange_id"]] * 2,
@@ -98,11 +103,31 @@ def test_a_run_of_openai_is_read_as_its_sdk_collects_it(tmp_path: Path) -> None:
                 agent={"model": "gpt-5.5"}, environment={"type": "none"}, input="What is here?", stream=True
             ).get_final_result()
         recorder.stop()
-    [exchange] = shown(db, "latest")
+    [exchange] = shown(db, hosted_openai.SESSION)
     [message] = [item for item in exchange["items"] if item.get("role") == "assistant"]
     assert (message["text"], message["item_id"]) == (result.output_text, result.messages[0].id)
     assert (exchange["status"], exchange["user_text"]) == ("completed", "What is here?")
     assert exchange["usage"]["total_tokens"] == hosted_openai.USAGE["total_tokens"]
+
+
+def test_a_session_of_openai_is_one_response_from_the_request_that_creates_it(tmp_path: Path) -> None:
+    db, events = tmp_path / "log.db", hosted_openai.EVENTS
+    with provider(events[:20], events[17:]) as base, serving(db, "--upstream", f"openai={base}") as recorder:
+        url = f"{recorder.base}/openai"
+        with openai_client(url) as client:
+            client.beta.agents.sessions.create(
+                agent={"model": "gpt-5.5"}, environment={"type": "none"}, input="What is here?", stream=True
+            ).get_final_result()
+        hosted_openai.openai_events(url)
+        recorder.stop()
+    for _ in range(2):
+        created, last = shown(db, hosted_openai.SESSION)
+        assert (created["superseded_by"], created["user_text"]) == (last["exchange_id"], "What is here?")
+        of_three_turns = [
+            json.loads(run(db, "usage", "--json").out)[0][name] for name in ("input_tokens", "total_tokens")
+        ]
+        assert of_three_turns == [last["usage"]["input_tokens"], last["usage"]["total_tokens"]] == [3 * 30, 3 * 42]
+        assert run(db, "db", "rebuild").code == 0
 
 
 def test_a_session_of_openai_that_is_resumed_counts_once_and_answers_its_sdk_again(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from recorder.ingest import assembler
 from recorder.ingest import ingester as ingest
 from recorder.ingest.capture import Capture
 from recorder.ingest.ingester import Ingester
@@ -40,8 +39,10 @@ POISON = b"data: poison"
 UNREADABLE = b"nobody reads this"
 SECRET = "sk-proj-0123456789abcdefghijABCDEFGHIJ"
 
-Script = tuple[bytes, list[bytes]]
-"""The body of a request, and the chunks of its response."""
+Script = tuple[str, bytes, list[bytes]]
+"""The target of a request, its body, and the chunks of its response."""
+
+TARGET = "/v1/responses"
 
 
 class Died(Exception):
@@ -64,7 +65,7 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> None:
         return recorded(head, wire, *given, **named)
 
     monkeypatch.setattr(Capture, "_keys", faulty_keys)
-    monkeypatch.setattr(assembler, "recorded_body", faulty_body)
+    monkeypatch.setattr(request_body, "recorded_body", faulty_body)
     monkeypatch.setattr(scrub, "SCRUB_S", 0)
     monkeypatch.setattr("tests.integration.ingest.test_ingester.time.monotonic_ns", lambda: 7)
 
@@ -89,16 +90,24 @@ def cut(data: bytes, noise: random.Random) -> list[bytes]:
     return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True) if a < b]
 
 
+def begun(poison: bytes, noise: random.Random) -> Script:
+    """A session of a hosted agent, which its answer names, in an event behind what may not be read."""
+    named = b'data: {"type":"agent.session.turn.created","session_id":"asess_1"}\n\n'
+    return "/v1/agents/sessions", asked(("user", "begin")), cut(poison + b": \n\n" + named * 5, noise)
+
+
 def scripts(noise: random.Random) -> list[Script]:
-    """A conversation of three turns, and between them what cannot be read."""
+    """A conversation of three turns, and between them what cannot be read, and sessions that their answers name."""
     poisoned = b"data: 1\n\n" * noise.randrange(5) + POISON + b"\n\ndata: 2\n\n" * noise.randrange(1, 5)
     talk = [("user", "one"), ("assistant", "A"), ("user", "two"), ("assistant", "B"), ("user", "three")]
     return [
-        (asked(*talk[:1]), answer("A", noise)),
-        (asked(("user", "poisoned")), cut(poisoned, noise)),
-        (asked(*talk[:3]), answer("B", noise)),
-        (asked(("user", UNREADABLE.decode())), answer("C", noise)),
-        (asked(*talk), answer("D", noise)),
+        (TARGET, asked(*talk[:1]), answer("A", noise)),
+        (TARGET, asked(("user", "poisoned")), cut(poisoned, noise)),
+        begun(b"", noise),
+        (TARGET, asked(*talk[:3]), answer("B", noise)),
+        (TARGET, asked(("user", UNREADABLE.decode())), answer("C", noise)),
+        begun(poisoned, noise),
+        (TARGET, asked(*talk), answer("D", noise)),
     ]
 
 
@@ -177,12 +186,13 @@ def test_whatever_dies_and_wherever_the_log_is_the_same(
 
     while coming or left:
         if coming and (not left or noise.random() < 0.15):
-            request, chunks = coming.pop(0)
+            target, request, chunks = coming.pop(0)
             number = len(told)
             head: dict[str, Any] = {
                 "exchange_id": f"01890000-0000-7000-8000-00000000010{number}",
                 "session_id": f"01890000-0000-7000-8000-00000000020{number}",
                 "started_ns": 1,
+                "target": target,
             }
             both = [Exchange(each, request, **head) for each in journals]
             both[1].id = head["exchange_id"]

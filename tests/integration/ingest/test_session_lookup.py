@@ -64,6 +64,11 @@ class Recorded:
         exchange = Exchange(self.journal, json.dumps(body).encode(), json_type, target=target, started_ns=self.now_ns)
         return exchange.chunk(json.dumps(answer).encode())
 
+    def reads(self, target: str, data: bytes) -> Exchange:
+        """A request for a stream, and the beginning of that; not ended yet."""
+        self.now_ns += 10**9
+        return Exchange(self.journal, b"", target=target, method="GET", started_ns=self.now_ns).chunk(data)
+
     def session_of(self, exchange: Exchange) -> tuple[str, str]:
         """The session of an exchange, and the rule that found it."""
         Ingester(self._store, self._directory, never).drain()
@@ -622,3 +627,53 @@ def test_the_order_of_projection_changes_no_join(on_each_engine: Recorded, order
             store.projector.project(*keys[number])
     assert [key for _, _, key in wanted[:2]] == ["own_0", "own_1"]
     assert asked(url, calls) == wanted
+
+
+# -- sessions of hosted agents, which their provider names
+
+
+MAKES: dict[str, tuple[str, str, Told]] = {
+    "claude": ("/v1/sessions", "/v1/sessions/sesn_1/events/stream", [{"agent": {"id": "agent_1"}, "id": "sesn_1"}]),
+    "openai": ("/v1/agents/sessions", "/v1/agents/sessions/asess_1/events", [{"agent": {"id": "a"}, "id": "asess_1"}]),
+    "openai in a stream": (
+        "/v1/agents/sessions",
+        "/v1/agents/sessions/asess_1/events",
+        [{"type": "agent.session.created", "session": {"id": "asess_1"}}, {"type": "agent.session.idle"}],
+    ),
+}
+
+
+def made(recorded: Recorded, case: str) -> Exchange:
+    """A request that makes a session, and its answer in pieces; not ended yet."""
+    target, _, told = MAKES[case]
+    is_stream = len(told) > 1
+    data = "".join([f"data: {json.dumps(each)}\n\n" for each in told]) if is_stream else json.dumps(told[0])
+    head = [("content-type", "text/event-stream" if is_stream else "application/json")]
+    exchange = Exchange(recorded.journal, b"{}", head, target=target, started_ns=recorded.now_ns)
+    return exchange.chunks([data[:9].encode(), data[9:].encode()])
+
+
+@pytest.mark.parametrize("case", MAKES)
+def test_what_makes_a_hosted_session_is_in_it(on_each_engine: Recorded, case: str) -> None:
+    first = made(on_each_engine, case)
+    session = on_each_engine.session_of(first)
+    assert session[1] == "hosted"
+    assert on_each_engine.session_of(on_each_engine.reads(MAKES[case][1], b": \n\n").end()) == session
+
+
+@pytest.mark.parametrize("case", MAKES)
+def test_what_makes_a_hosted_session_joins_a_stream_that_was_told_before(recorded: Recorded, case: str) -> None:
+    session = recorded.session_of(recorded.reads(MAKES[case][1], b": \n\n"))
+    assert recorded.session_of(made(recorded, case).end()) == session
+
+
+def test_what_makes_a_hosted_session_has_the_name_that_the_user_gives(recorded: Recorded) -> None:
+    target, _, [told] = MAKES["claude"]
+    exchange = recorded.sends(target, {}, told)
+    named = Exchange(recorded.journal, b"{}", target=target, session="mine").chunk(json.dumps(told).encode()).end()
+    assert [recorded.session_of(each)[1] for each in (exchange, named)] == ["hosted", "path"]
+
+
+def test_a_hosted_session_that_is_refused_is_a_session_of_its_own(recorded: Recorded) -> None:
+    exchange = recorded.sends("/v1/sessions", {}, {"type": "error", "error": {"message": "no"}})
+    assert recorded.session_of(exchange.end())[1] == "new"

@@ -59,6 +59,8 @@ DIALECT = Dialect(
     hosted=HostedSession(
         path=re.compile(r"/sessions/(?P<session>[^/]+)(?:/threads/(?P<thread>[^/]+))?(?:/|$)"),
         stream=re.compile(r"GET .*/sessions/[^/]+/(?:events(?:/stream)?|threads/[^/]+/(?:stream|events))"),
+        made=re.compile(r"POST .*/sessions/?"),
+        made_ids=("id",),
     ),
     fields=ResponseFields(
         texts=paths("delta.content.text content.*.text input description explanation"),

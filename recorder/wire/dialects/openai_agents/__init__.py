@@ -51,6 +51,8 @@ DIALECT = Dialect(
     hosted=HostedSession(
         path=re.compile(r"/agents/sessions/(?P<session>[^/]+)(?:/subagents/(?P<thread>[^/]+))?(?:/|$)"),
         stream=re.compile(r"GET .*/agents/sessions/[^/]+/events"),
+        made=re.compile(r"POST .*/agents/sessions/?"),
+        made_ids=("session_id", "session.id", "id"),
     ),
     fields=ResponseFields(
         texts=paths("delta text item.content.*.text item.summary.*.text item.arguments item.command item.output"),
