@@ -15,41 +15,28 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, func, select, tuple_
+from sqlalchemy import bindparam, select
 
 from recorder.model.events import BODY_KINDS, Exchange, GapRecord
-from recorder.model.ids import BEFORE_ALL
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.engine import AnyRow
 from recorder.store.queries.outlines import Outline, outlines
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, tables_of, view_of
 from recorder.store.sql import constant, of_session
+from recorder.ui.ticks import Ticks, read_ticks
 
-PAGE = 20_000  # events that one transaction reads: a tenth of a second
-TICKS_LIMIT = 1_000_000  # events of one answer: 20 MB of JSON, and more than a browser draws
 GROUPS_LIMIT = 32  # exchanges drawn beside each other; more share the last group
 ITEM_ROWS_LIMIT = 64  # of one group: more than a screen has
 
 
 _items, _timing = tables_of["items"], tables_of["timing"]
 _calls = view_of("tool_calls", "session_id exchange_id item name type output_exchange_id ended_ns latency_ns")
-_key = (events.c.exchange_id, events.c.pos)
-_ticks = select(
-    *(events.c[name] for name in ("exchange_id", "pos", "t_ns", "kind", "type", "output_index")),
-    func.length(events.c.raw).label("size"),
-).where(of_session(events))
-_TICKS = (
-    _ticks.where(tuple_(*_key) > tuple_(bindparam("exchange_id"), bindparam("after")))
-    .order_by(*_key)
-    .limit(bindparam("page"))
+_GAPS = select(events.c.exchange_id, events.c.pos, events.c.raw).where(
+    of_session(events),
+    events.c.exchange_id.in_(bindparam("exchange_ids", expanding=True)),
+    events.c.kind == constant("gap"),
 )
-_NEW_TICKS = (
-    _ticks.where(events.c.exchange_id == bindparam("exchange_id"), events.c.pos > bindparam("after"))
-    .order_by(events.c.pos)
-    .limit(bindparam("page"))
-)
-_GAPS = select(*_key, events.c.raw).where(of_session(events), events.c.kind == constant("gap"))
 _ITEMS = (
     select(
         *(_items.c[name] for name in ("exchange_id", "item", "kind", "type", "output_index", "name")),
@@ -64,18 +51,6 @@ _CALLS = (
     .where(of_session(_calls), _calls.c.output_exchange_id.is_not(None), _calls.c.latency_ns.is_not(None))
     .order_by(_calls.c.exchange_id, _calls.c.item)
 )
-
-
-class _Tick(NamedTuple):
-    """A row of `_ticks`: there may be a million, and a tuple of ours is read faster than a row of the library."""
-
-    exchange_id: str
-    pos: int
-    t_ns: int
-    kind: str
-    type: str | None
-    output_index: int | None
-    size: int
 
 
 class ExchangeTicks(msgspec.Struct, frozen=True):
@@ -132,7 +107,7 @@ async def timeline(log: LogReader, session_ref: str, exchange: str | None = None
     """Return the lanes of a session; with an exchange only those of it, with its events after a position.
 
     The numbers of rows, kinds and types are valid within one answer. `is_all` is False if events were left out at the
-    end, since there are more than `TICKS_LIMIT`. With `after`, a block of an open exchange covers its new events alone.
+    end, since there are more than an answer has. With `after`, a block of an open exchange covers its new events alone.
     """
     session, numbered = await select_exchanges(log, session_ref, None)
     values = {"session_id": session.session_id}
@@ -142,13 +117,15 @@ async def timeline(log: LogReader, session_ref: str, exchange: str | None = None
     if exchange is not None:
         _, [(_, chosen)] = await select_exchanges(log, session.session_id, exchange)
         one = chosen.exchange_id
+    read = [each for id, each in summaries.items() if one in (None, id)]
     has_ended = one in summaries and summaries[one].has_ended
-    ticks, is_all = await _read_ticks(log, session.session_id, one, -1 if has_ended else after)
+    ticks, is_all = await read_ticks(log, session.session_id, read, -1 if has_ended else after)
+    broken = [id for id, each in ticks.items() if "gap" in each.kinds]
     projected = _Projected(
         items=_grouped(await log.rows(_ITEMS, **values), "exchange_id"),
         first_byte_ns={row.exchange_id: row.first_byte_ns for row in await log.rows(_FIRST_BYTES, **values)},
         calls=_grouped(await log.rows(_CALLS, **values), "exchange_id"),
-        gaps=_grouped(await log.rows(_GAPS, **values), "exchange_id"),
+        gaps=_grouped(await log.rows(_GAPS, **values, exchange_ids=broken), "exchange_id"),
     )
     return await asyncio.to_thread(
         _drawn, session.session_id, numbered, one, summaries, ticks, projected, after, is_all
@@ -173,19 +150,6 @@ def _grouped(rows: Iterable[Any], column: str) -> _Grouped:
     for row in rows:
         found[key(row)].append(row)
     return found
-
-
-async def _read_ticks(log: LogReader, session_id: str, one: str | None, after: int) -> tuple[_Grouped, bool]:
-    """Return the events of a session or of one exchange by exchange, and whether these are all."""
-    found: list[_Tick] = []
-    exchange_id = one or BEFORE_ALL
-    statement = _TICKS if one is None else _NEW_TICKS
-    while True:
-        page = await log.rows(statement, session_id=session_id, exchange_id=exchange_id, after=after, page=PAGE)
-        found += [_Tick(*row) for row in page]
-        if len(page) < PAGE or len(found) >= TICKS_LIMIT:
-            return _grouped(found, "exchange_id"), len(page) < PAGE
-        exchange_id, after = page[-1].exchange_id, page[-1].pos
 
 
 def _groups(numbered: Sequence[Numbered], outlines: Mapping[str, Outline]) -> dict[str, int]:
@@ -237,7 +201,7 @@ def _drawn(
     numbered: Sequence[Numbered],
     one: str | None,
     outlines: Mapping[str, Outline],
-    ticks: _Grouped,
+    ticks: Mapping[str, Ticks],
     projected: _Projected,
     after: int,
     is_all: bool,
@@ -275,21 +239,22 @@ class _Exchange:
     """The events of one exchange, as ticks and blocks."""
 
     def __init__(
-        self, number: int, exchange: Exchange, outline: Outline, group: int, events: Sequence[_Tick], lanes: _Lanes
+        self, number: int, exchange: Exchange, outline: Outline, group: int, events: Ticks, lanes: _Lanes
     ) -> None:
         self._number, self._exchange, self._outline = number, exchange, outline
         self._group, self._events, self._lanes = group, events, lanes
         self._connection = lanes.number(group, "connection")
-        self._by_index = _grouped(events, "output_index")
+        self._by_index = events.by_output()
         self._rows: dict[int | None, int] = {None: self._connection}
         for index in sorted(index for index in self._by_index if index is not None):
             self._rows[index] = lanes.number(group, "item", index)
 
     def ticks(self, offset_ns: int, after: int, kinds: _Index, types: _Index) -> ExchangeTicks:
         """Return the events after a position."""
-        events = self._events[bisect_right(self._events, after, key=attrgetter("pos")) :]
+        events = self._events
+        new = slice(max(0, after + 1 - events.first_pos), None)
         numbers: dict[str | None, int] = {None: -1}
-        for type in dict.fromkeys(event.type for event in events):
+        for type in dict.fromkeys(events.types[new]):
             if type is not None:
                 numbers[type] = types[type]
         return ExchangeTicks(
@@ -297,29 +262,30 @@ class _Exchange:
             exchange_id=self._exchange.exchange_id,
             offset_ns=offset_ns,
             has_ended=self._outline.has_ended,
-            last_pos=self._events[-1].pos if self._events else after,
-            t=[event.t_ns for event in events],
-            size=[event.size for event in events],
-            kind=[kinds[event.kind] for event in events],
-            type=[numbers[event.type] for event in events],
-            row=[self._rows[event.output_index] for event in events],
+            last_pos=events.first_pos + len(events) - 1,
+            t=events.t_ns[new],
+            size=events.sizes[new],
+            kind=list(map(kinds.__getitem__, events.kinds[new])),
+            type=list(map(numbers.__getitem__, events.types[new])),
+            row=list(map(self._rows.__getitem__, events.output_indices[new])),
         )
 
     def connection_blocks(self, first_byte_ns: int | None) -> Iterator[Block]:
         """Yield the time to the head of the response, from there to its first byte, and that of its body."""
-        row = self._connection
-        head = next((event for event in self._events if event.kind == "response"), None)
+        row, kinds, t_ns = self._connection, self._events.kinds, self._events.t_ns
+        head = next((place for place, kind in enumerate(kinds) if kind == "response"), None)
         if head is not None:
-            yield self._block(row, "head", "response head", 0, head.t_ns, (0, head.pos))
-        first = next((event for event in self._events if event.kind in BODY_KINDS), None)
+            yield self._block(row, "head", "response head", 0, t_ns[head], (0, self._pos(head)))
+        first = next((place for place, kind in enumerate(kinds) if kind in BODY_KINDS), None)
         if first is None:
             return
-        last = next(event for event in reversed(self._events) if event.kind in BODY_KINDS)
-        began_ns = first.t_ns if first_byte_ns is None else first_byte_ns
-        if head is not None and head.t_ns <= began_ns:
-            yield self._block(row, "first_byte", "first byte", head.t_ns, began_ns, (head.pos, first.pos))
-        to_ns = last.t_ns if self._outline.has_ended else None
-        yield self._block(row, "body", "body", began_ns, to_ns, (first.pos, last.pos))
+        last = next(place for place in reversed(range(len(kinds))) if kinds[place] in BODY_KINDS)
+        began_ns = t_ns[first] if first_byte_ns is None else first_byte_ns
+        if head is not None and t_ns[head] <= began_ns:
+            at = self._pos(head), self._pos(first)
+            yield self._block(row, "first_byte", "first byte", t_ns[head], began_ns, at)
+        to_ns = t_ns[last] if self._outline.has_ended else None
+        yield self._block(row, "body", "body", began_ns, to_ns, (self._pos(first), self._pos(last)))
 
     def gap_blocks(self, rows: Iterable[AnyRow]) -> Iterator[Block]:
         """Yield the times of bytes that were received and not recorded."""
@@ -335,32 +301,35 @@ class _Exchange:
         """Yield the items that the projections have. One that did not end reaches to the last event of its output."""
         for item in items:
             row = self._lanes.number(self._group, "item", item.output_index)
-            yield self._item_block(row, item, self._by_index.get(item.output_index, self._events))
+            yield self._item_block(row, item, self._by_index.get(item.output_index, range(len(self._events))))
 
-    def _item_block(self, row: int, item: AnyRow, events: Sequence[_Tick]) -> Block:
-        """Return the block of an item, given the events that may be of it."""
-        at_ns = attrgetter("t_ns")
-        start, end, to_ns = bisect_left(events, item.began_ns, key=at_ns), len(events), item.ended_ns
+    def _item_block(self, row: int, item: AnyRow, places: Sequence[int]) -> Block:
+        """Return the block of an item, given the places of the events that may be of it."""
+        at_ns = self._events.t_ns.__getitem__
+        start, end, to_ns = bisect_left(places, item.began_ns, key=at_ns), len(places), item.ended_ns
         if to_ns is None:
-            to_ns = max(events[-1].t_ns, item.began_ns) if events else item.began_ns
+            to_ns = max(at_ns(places[-1]), item.began_ns) if places else item.began_ns
         else:
-            end = bisect_right(events, to_ns, key=at_ns)
-        spanned = events[start : max(end, start + 1)]
-        at = (spanned[0].pos, spanned[-1].pos) if spanned else None
+            end = bisect_right(places, to_ns, key=at_ns)
+        spanned = places[start : max(end, start + 1)]
+        at = (self._pos(spanned[0]), self._pos(spanned[-1])) if spanned else None
         return self._block(row, item.kind, item.name or item.type, item.began_ns, to_ns, at, item.item)
 
     def output_blocks(self) -> Iterator[Block]:
-        """Yield a block for each output index of the events, of which nothing else is known yet."""
-        spans: dict[int, tuple[_Tick, _Tick]] = {}
-        for event in self._events:
-            if event.output_index is not None:
-                row = self._rows[event.output_index]
-                first, _ = spans.get(row, (event, event))
-                spans[row] = first, event
-        for row, (first, last) in spans.items():
-            label = f"output {first.output_index}"
-            to_ns = last.t_ns if self._outline.has_ended else None
-            yield self._block(row, "other", label, first.t_ns, to_ns, (first.pos, last.pos))
+        """Yield a block for each row of outputs that events have, of which nothing else is known yet."""
+        spans: dict[int, list[int]] = defaultdict(list)
+        for index, places in self._by_index.items():
+            if index is not None:
+                spans[self._rows[index]] += places
+        t_ns = self._events.t_ns
+        for row, places in spans.items():
+            first, last = min(places), max(places)
+            label = f"output {self._events.output_indices[first]}"
+            to_ns = t_ns[last] if self._outline.has_ended else None
+            yield self._block(row, "other", label, t_ns[first], to_ns, (self._pos(first), self._pos(last)))
+
+    def _pos(self, place: int) -> int:
+        return self._events.first_pos + place
 
     def client_blocks(self, calls: Iterable[AnyRow]) -> Iterator[Block]:
         """Yield the time of the client's tools: from the end of a call to the request with its result."""

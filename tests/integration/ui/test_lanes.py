@@ -13,7 +13,7 @@ from recorder.model.chain import link, root
 from recorder.model.events import Event, GapRecord
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
-from recorder.ui import lanes
+from recorder.ui import lanes, ticks
 from recorder.ui.lanes import timeline
 from tests.integration.ingest.test_websocket_log import closed, ingested
 from tests.support.conversations import Conversations, answering, asking, call, message, response, thought
@@ -36,13 +36,13 @@ def blocks(found: Json, kind: str, *names: str) -> list[Any]:
     return [tuple(each[name] for name in names) for each in chosen]
 
 
-async def test_each_event_is_a_tick(sqlite_database: URL) -> None:
-    made = Conversations(sqlite_database).session("s")
+async def test_each_event_is_a_tick(database: URL) -> None:
+    made = Conversations(database).session("s")
     exchange = made.exchange(CALLS, QUESTION)
     made.exchange(response(*message("18 °C")), at_s=2.0)
-    found = await drawn(sqlite_database)
+    found = await drawn(database)
     first, second = found["exchanges"]
-    async with await LogReader.open(sqlite_database) as log:
+    async with await LogReader.open(database) as log:
         events = [event async for event in log.events(exchange.session_id, exchange.exchange_id)]
     assert first["t"] == [event.t_ns for event in events]
     assert first["size"] == [len(event.raw) for event in events]
@@ -108,11 +108,11 @@ async def test_of_an_open_exchange_only_what_is_new(sqlite_database: URL) -> Non
         ("other", "output 1", None, 600_000_000, None, 8, 9),
     ]
     new = await drawn(sqlite_database, "s", "2", 7)
-    [ticks] = new["exchanges"]
-    assert (ticks["number"], ticks["last_pos"], len(ticks["t"])) == (2, 9, 2)
+    [new_ticks] = new["exchanges"]
+    assert (new_ticks["number"], new_ticks["last_pos"], len(new_ticks["t"])) == (2, 9, 2)
     assert [each[1:] for each in blocks(new, "item", *wanted)] == [("other", "output 1", None, 600_000_000, None, 8, 9)]
-    [ticks] = (await drawn(sqlite_database, "s", "2", 9))["exchanges"]
-    assert (ticks["t"], ticks["last_pos"]) == ([], 9)
+    [no_ticks] = (await drawn(sqlite_database, "s", "2", 9))["exchanges"]
+    assert (no_ticks["t"], no_ticks["last_pos"]) == ([], 9)
     ended = await drawn(sqlite_database, "s", "1", 9)
     complete = [each for each in blocks(found, "item", *wanted) if each[0] == 1]
     assert blocks(ended, "item", *wanted) == complete, "once it has ended, its blocks are those of all its events"
@@ -168,12 +168,12 @@ async def test_many_outputs_share_a_row_and_pages_are_read_to_the_limit(
     whole = await drawn(made.database)
     assert [row["label"] for row in whole["rows"][-2:]] == [f"output {2**40 + 64}", "other outputs"]
     assert len(blocks(whole, "item", "label")) == lanes.ITEM_ROWS_LIMIT + 1
-    monkeypatch.setattr(lanes, "PAGE", 7)
+    monkeypatch.setattr(ticks, "SLICE", 7)
     assert await drawn(made.database) == whole
-    monkeypatch.setattr(lanes, "TICKS_LIMIT", 20)
+    monkeypatch.setattr(ticks, "TICKS_LIMIT", 20)
     cut = await drawn(made.database)
     assert (cut["is_all"], len(cut["exchanges"][0]["t"]), cut["exchanges"][0]["last_pos"]) == (False, 21, 20)
-    monkeypatch.setattr(lanes, "TICKS_LIMIT", 10**6)
+    monkeypatch.setattr(ticks, "TICKS_LIMIT", 10**6)
     assert len((await drawn(made.database, "s", "1", 30))["exchanges"][0]["t"]) == count - 30
 
 

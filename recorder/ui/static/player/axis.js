@@ -69,15 +69,20 @@ function between(from, to, value) {
  */
 function longSilences(timeline) {
   const gaps = [];
-  const { time, slot, pos } = timeline;
-  const items = timeline.blocks.filter((block) => timeline.isItem(block));
-  for (let index = 1; index < timeline.length; index++) {
+  const { time, slot } = timeline;
+  const items = timeline.blocks
+    .filter((block) => block.to_ns !== null && timeline.isItem(block))
+    .map((block) => ({ from: timeline.startOf(block), to: timeline.endOf(block) }))
+    .sort((a, b) => a.from - b.from);
+  const firsts = timeline.places.map(([first]) => first).filter((index) => index > 0);
+  let begun = 0;
+  let latest = -Infinity; // end of those items that have begun before a silence
+  for (const index of firsts.sort((a, b) => a - b)) {
     const from = time[index - 1];
     const to = time[index];
-    if (to - from < LONG_NS || pos[index] !== 0 || slot[index] === slot[index - 1]) continue;
-    const isWaiting = (/** @type {Block} */ item) =>
-      item.to_ns !== null && timeline.startOf(item) < from && timeline.endOf(item) > to;
-    if (!items.some(isWaiting)) gaps.push({ from, to });
+    if (to - from < LONG_NS || slot[index] === slot[index - 1]) continue;
+    for (; begun < items.length && items[begun].from < from; begun++) latest = Math.max(latest, items[begun].to);
+    if (latest <= to) gaps.push({ from, to });
   }
   return gaps;
 }

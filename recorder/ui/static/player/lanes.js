@@ -64,7 +64,7 @@ export class Lanes {
       this.view.scrolled = this.element.scrollTop;
       this.redraw();
     });
-    this.setTimeline();
+    this.#arrange();
   }
 
   close() {
@@ -78,8 +78,12 @@ export class Lanes {
 
   /** Take the events that are new. */
   setTimeline() {
-    const { length } = this.timeline;
     this.view.update();
+    this.#arrange();
+  }
+
+  #arrange() {
+    const { length } = this.timeline;
     this.#drawLabels();
     const height = RULER + ROW * this.view.packing.lanes.length;
     this.labels.style.setProperty("height", `${height}px`);

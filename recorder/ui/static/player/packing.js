@@ -115,7 +115,11 @@ function itemSpans(timeline, ticks, blocks) {
     if (span) [span.from, span.to] = [Math.min(span.from, from), Math.max(span.to, to)];
     else if (timeline.rows[row]?.kind === "item") spans.set(row, { key: row, from, to });
   };
-  for (const [pos, row] of ticks.row.entries()) take(row, ticks.t[pos], ticks.t[pos]);
+  const { row, t } = ticks;
+  for (let pos = 0, end = 0; pos < row.length; pos = end) {
+    for (end = pos + 1; end < row.length && row[end] === row[pos]; ) end++;
+    take(row[pos], t[pos], t[end - 1]); // events of one output mostly follow each other, and times go forward
+  }
   for (const block of blocks) take(block.row, block.from_ns, block.to_ns ?? Infinity);
   return [...spans.values()];
 }

@@ -19,6 +19,8 @@ export class SessionTimeline {
     this.blocks = [];
     /** @type {ExchangeTicks[]} */
     this.exchanges = [];
+    /** @type {Map<string, number>} the slot of each exchange, by its number and by its id */
+    this.slots = new Map();
     /** Time, slot and position of each event. */
     this.time = new Float64Array();
     this.slot = new Int32Array();
@@ -38,7 +40,7 @@ export class SessionTimeline {
    */
   add(fresh) {
     for (const grown of fresh.exchanges) {
-      const known = this.exchanges.find((each) => each.exchange_id === grown.exchange_id);
+      const known = this.exchanges[this.slots.get(grown.exchange_id) ?? -1];
       if (grown.last_pos + 1 - grown.t.length > (known?.t.length ?? 0)) return false;
     }
     this.#take(fresh);
@@ -51,14 +53,18 @@ export class SessionTimeline {
     const types = fresh.types.map((name) => numberOf(this.types, name));
     const rows = this.#takeRows(fresh.rows);
     for (const ticks of fresh.exchanges) {
-      ticks.kind = ticks.kind.map((kind) => kinds[kind]);
-      ticks.type = ticks.type.map((type) => types[type] ?? -1);
-      ticks.row = ticks.row.map((row) => rows[row]);
-      const known = this.exchanges.find((each) => each.exchange_id === ticks.exchange_id);
+      ticks.kind = renumbered(ticks.kind, kinds);
+      ticks.type = renumbered(ticks.type, types);
+      ticks.row = renumbered(ticks.row, rows);
+      const known = this.exchanges[this.slots.get(ticks.exchange_id) ?? -1];
       if (known) append(known, ticks);
       else this.exchanges.push(ticks);
     }
     this.exchanges.sort((a, b) => a.offset_ns - b.offset_ns || a.number - b.number);
+    this.slots = new Map();
+    for (const [slot, { number, exchange_id }] of this.exchanges.entries()) {
+      this.slots.set(String(number), slot).set(exchange_id, slot);
+    }
     const numbers = new Set(fresh.exchanges.map((each) => each.number));
     const before = this.blocks.filter((block) => numbers.has(block.exchange));
     const blocks = fresh.blocks.map((block) => continued({ ...block, row: rows[block.row] }, before));
@@ -130,8 +136,7 @@ export class SessionTimeline {
    */
   slotOf(reference) {
     const text = String(reference);
-    const slot = this.exchanges.findIndex((each) => String(each.number) === text);
-    return slot >= 0 ? slot : this.exchanges.findIndex((each) => each.exchange_id.startsWith(text));
+    return this.slots.get(text) ?? this.exchanges.findIndex((each) => each.exchange_id.startsWith(text));
   }
 
   /** @param {number} index */
@@ -230,6 +235,16 @@ export class SessionTimeline {
 function numberOf(names, name) {
   const known = names.indexOf(name);
   return known >= 0 ? known : names.push(name) - 1;
+}
+
+/**
+ * Return a column with other numbers; -1 stays -1. Mostly they are the same: then it is the column itself.
+ * @param {number[]} column
+ * @param {number[]} numbers
+ */
+function renumbered(column, numbers) {
+  if (numbers.every((number, before) => number === before)) return column;
+  return column.map((number) => numbers[number] ?? -1);
 }
 
 /**
