@@ -89,6 +89,7 @@ class MessageCapture(Capture):
     def response(self, t_ns: int, head: ResponseHead) -> list[Event]:
         """Return the event of the response head, which says nothing of the messages."""
         self._http_status = head.status
+        self._conclusion.head(head)
         return [self._event("response", self._since(t_ns), _encode(head))]
 
     # -- a direction, as bytes and frames

@@ -49,6 +49,7 @@ class Conclusion:
         self._dialect = dialect
         self.is_endless = dialect.is_endless(*self.asked)
         self._terminal, self._is_last = dialect.ends(*self.asked), dialect.is_last
+        self._has_choices = dialect.has_choices
         # Of a stream of no known API, an error need not be the end: others follow it.
         self._ending = {*dialect.last_types, *(() if dialect is by_name("other") else self._terminal)}
 
@@ -75,7 +76,7 @@ class Conclusion:
         verdict = self._terminal.get(type or "")
         if verdict is not None and self.verdict != "failed":
             self.verdict = verdict
-        if self._is_last is not None and output_index:
+        if self._is_last is not None and output_index and self._has_choices:
             self._is_last = None
         elif self._is_last is not None and kind == "frame":
             self._latest.append(raw)

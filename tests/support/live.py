@@ -215,3 +215,39 @@ def transcript(*words: str, of: str = "outputTranscription") -> list[Json]:
 
 
 COMPLETE: list[Json] = [content(generationComplete=True), {**content(turnComplete=True), "usageMetadata": GEMINI_USAGE}]
+
+
+# -- Gemini's Interactions over WebSocket
+
+INTERACTIONS = "/v1beta/interactions/live"
+CONNECT: Json = {"event_type": "interaction.connect", "id": "int_1"}
+INTERACTION_USAGE: Json = {"total_input_tokens": 32, "total_output_tokens": 12, "total_thought_tokens": 3}
+
+
+def said_live(text: str) -> Json:
+    return {"event_type": "input", "content": [{"type": "text", "text": text}]}
+
+
+def spoken_live(sound: bytes = SOUND, size: int = 3200) -> list[Json]:
+    """What a user says in sound."""
+    parts = [{"type": "audio", "mime_type": "audio/pcm;rate=16000", "data": each} for each in pieces(sound, size)]
+    return [{"event_type": "input", "content": [part]} for part in parts]
+
+
+def live_step(index: int, type: str, *deltas: Json) -> list[Json]:
+    return [
+        {"event_type": "step.start", "index": index, "step": {"type": type}},
+        *({"event_type": "step.delta", "index": index, "delta": delta} for delta in deltas),
+        {"event_type": "step.stop", "index": index},
+    ]
+
+
+def text_deltas(*words: str) -> list[Json]:
+    return [{"type": "text", "text": word} for word in words]
+
+
+def audio_deltas(sound: bytes = SOUND) -> list[Json]:
+    return [{"type": "audio", "mime_type": "audio/pcm;rate=24000", "data": each} for each in pieces(sound)]
+
+
+ENDED: Json = {"event_type": "interaction.completed", "status": {"code": 0}, "usage": INTERACTION_USAGE}

@@ -60,6 +60,7 @@ _FOLDERS = (
     "recorder.wire.dialects.openai_agents",
     "recorder.wire.dialects.openai_realtime",
     "recorder.wire.dialects.gemini_live",
+    "recorder.wire.dialects.gemini_interactions_live",
     "recorder.wire.dialects.ui_messages",
     "recorder.wire.dialects.ag_ui",
 )

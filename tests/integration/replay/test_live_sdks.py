@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from typing import Any
 
@@ -15,21 +16,29 @@ from tests.integration.replay.test_websocket import Mock, mocked
 from tests.support.event_loop import DEADLINE_S
 from tests.support.live import (
     COMPLETE,
+    CONNECT,
+    ENDED,
     GEMINI,
+    INTERACTIONS,
     REALTIME,
     SESSION,
     SETUP,
     SETUP_COMPLETE,
     SOUND,
     Live,
+    audio_deltas,
     called,
     coded,
     content,
+    live_step,
     microphone,
     pieces,
     response,
+    said_live,
     sounding,
     spoken,
+    spoken_live,
+    text_deltas,
     transcript,
 )
 from tests.support.websocket import Connection
@@ -158,3 +167,41 @@ async def test_google_genai_gets_a_session_again_that_speaks_in_other_pieces() -
 def texts_of(messages: list[Any]) -> str:
     contents = [message.server_content for message in messages if message.server_content]
     return "".join(each.output_transcription.text for each in contents if each.output_transcription)
+
+
+# -- Gemini's Interactions
+
+
+def interaction() -> Connection:
+    """A text that is answered, and speech that is answered in sound."""
+    made = Connection(INTERACTIONS, upstream="gemini").client(CONNECT).server({"event_type": "interaction.connected"})
+    made.client(said_live("Hi.")).server(*live_step(0, "model_output", *text_deltas("Hel", "lo.")))
+    for each in spoken_live():
+        made.client(each)
+    made.server(*live_step(1, "model_output", *audio_deltas()))
+    return made.client({"event_type": "interaction.complete"}).server(ENDED).close()
+
+
+@pytest.mark.filterwarnings("ignore:Live Interactions usage")
+async def test_google_genai_gets_an_interaction_again_that_speaks_in_other_pieces() -> None:
+    live, recordings = recorded(interaction())
+    events = list[Any]()
+    async with mocked(*recordings) as mock, asyncio.timeout(DEADLINE_S):
+        async with client_of(mock).aio.interactions.connect("int_1") as session:
+            await session.send("Hi.")
+            async for event in session.receive():
+                events.append(event)
+                if event.event_type == "step.stop" and event.index == 0:
+                    for each in spoken_live(size=9000):
+                        await session.send(each)
+                elif event.event_type == "step.stop":
+                    await session.complete()
+        assert (mock.hows, mock.unused) == (["exact"], [])
+    deltas = [event.delta for event in events if event.event_type == "step.delta"]
+    [rows] = live.rows
+    [text] = [item.text for item in rows["items"] if item.kind == "message" and item.text]
+    assert "".join(delta.text for delta in deltas if delta.type == "text") == text
+    assert b"".join(base64.b64decode(delta.data) for delta in deltas if delta.type == "audio") == SOUND
+    [counts] = rows["usage"]
+    assert counts.input_tokens == events[-1].usage.total_input_tokens
+    assert counts.output_tokens == events[-1].usage.total_output_tokens + counts.reasoning_output_tokens

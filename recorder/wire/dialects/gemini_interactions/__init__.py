@@ -33,13 +33,16 @@ class _StepId(msgspec.Struct):
     id: Text | None = None
 
 
-class _Event(Payload):
+class Event(Payload):
+    """The fields of an event that are keys."""
+
     event_type: Text | None = None
     index: Whole | None = None
     step: _StepId | None = None
 
 
-def _name(event: _Event) -> Named:
+def name_of(event: Event) -> Named:
+    """Return the keys of an event."""
     type = event.event_type or (ERROR if event.error else None)
     return type, None, event.step.id if event.step else None, event.index
 
@@ -84,7 +87,7 @@ _STEPS = ("step.", "steps.*.", "interaction.steps.*.")
 DIALECT = Dialect(
     name="gemini-interactions",
     routes=re.compile(r"^\S+ /(?:.*/)?interactions(?:/(?!live$)|$)"),
-    keys=KeyExtractor(_Event, _name),
+    keys=KeyExtractor(Event, name_of),
     decoder=InteractionsDecoder,
     terminal={COMPLETED: "completed", ERROR: "failed"},
     needs_terminal=True,

@@ -345,7 +345,7 @@ ROUTES = [
     ("POST", "/v1beta2/interactions", "gemini-interactions"),
     ("GET", "/v1beta/interactions/v1_abc", "gemini-interactions"),
     ("POST", "/v1beta1/projects/p/locations/l/interactions/v1_abc/cancel", "gemini-interactions"),
-    ("GET", "/v1beta/interactions/live", "other"),
+    ("GET", "/v1beta/interactions/live", "gemini-interactions-live"),
     ("POST", "/mcp", "mcp"),
     ("GET", "/shop/mcp/", "mcp"),
     ("POST", "/mcp/other", "other"),
@@ -408,6 +408,9 @@ ENDINGS = [
     ("openai-realtime", frame({"type": "response.done"}), "completed"),
     ("gemini-live", frame({"serverContent": {"turnComplete": True}}), "completed"),
     ("gemini-live", frame({"serverContent": {"turnComplete": True, "interactionStatus": "IN_PROGRESS"}}), None),
+    ("gemini-interactions-live", frame({"event_type": "interaction.completed"}), "completed"),
+    ("gemini-interactions-live", frame({"events": [{"event_type": "interaction.cancelled"}]}), "incomplete"),
+    ("gemini-interactions-live", frame({"event_type": "error", "error": {}}), None),
     ("openai-realtime", frame({"type": "error", "error": {}}), None),
     ("ag-ui", frame({"type": "RUN_FINISHED"}), "completed"),
     ("ag-ui", frame({"type": "RUN_ERROR"}), "failed"),
@@ -425,7 +428,7 @@ def test_the_events_that_end_a_stream(name: str, raw: bytes, ending: str | None)
 def test_these_wire_formats_promise_a_last_event() -> None:
     promising = {dialect.name for dialect in DIALECTS if dialect.needs_terminal}
     others = {"a2a", "ag-ui", "gemini-interactions", "mcp", "ollama", "openai-realtime", "gemini-live"}
-    others |= {"bedrock-converse", "bedrock-invoke"}
+    others |= {"bedrock-converse", "bedrock-invoke", "gemini-interactions-live"}
     assert promising == {"openai-responses", "anthropic", *others}, (
         "name a further one here, and its last event in `ENDINGS`"
     )
