@@ -1,4 +1,5 @@
-"""Streams to the screen over sockets: our rows and rules say of them what `ai` and `@ag-ui/client` make of them.
+"""Streams to the screen and of A2A over sockets: our rows and rules say of them what the SDKs for JavaScript make of
+them: `ai`, `@ag-ui/client`, `@a2a-js/sdk`.
 
 The packages come from npm, so this is slow.
 """
@@ -13,12 +14,13 @@ import pytest
 
 from tests.support.http_server import Handler, listening
 from tests.support.node import answers
+from tests.support.recordings import Reply
 from tests.support.screen import AG_UI_ASKED, UI_ASKED, sse
-from tests.unit.lint import test_ag_ui, test_ui_messages
+from tests.unit.lint import test_a2a, test_ag_ui, test_ui_messages
 from tests.unit.wire.dialects.test_ag_ui import STREAMS as RUNS
 from tests.unit.wire.dialects.test_ui_messages import STREAMS as MESSAGES
 
-PACKAGES = ("ai@6.0.326", "@ag-ui/client@1.0.0", "@ag-ui/core@1.0.0")
+PACKAGES = ("ai@6.0.326", "@ag-ui/client@1.0.0", "@ag-ui/core@1.0.0", "@a2a-js/sdk@1.3.0")
 
 
 class Asked(NamedTuple):
@@ -47,15 +49,26 @@ def asked() -> Iterator[Asked]:
     for says, reply in test_ag_ui.GOODS.items():
         yield Asked("ag-ui", b"".join(reply.blocks()), AG_UI_ASKED, says)
 
+    for fault in test_a2a.FAULTS:
+        yield of_a2a(f"{fault.rule} {fault.says}", fault.reply, fault.js)
+    for says, (reply, _, js) in test_a2a.TAKEN.items():
+        yield of_a2a(says, reply, js)
+
+
+def of_a2a(says: str, reply: Reply, js: str) -> Asked:
+    version, binding = test_a2a.spoken_by(reply)
+    request = {"version": version, "binding": binding}
+    return Asked("a2a", b"".join(reply.blocks()), request, says, {"gives": js})
+
 
 @contextmanager
 def answering(bodies: list[bytes]) -> Iterator[str]:
-    """A server that answers a POST of /N with the body of that number."""
+    """A server that answers a POST of /N, or below it, with the body of that number."""
 
     class App(Handler):
         def do_POST(self) -> None:
             self.given()
-            self.answer("text/event-stream", bodies[int(self.path.removeprefix("/"))])
+            self.answer("text/event-stream", bodies[int(self.path.split("/")[1])])
 
     with listening(App) as url:
         yield url

@@ -1,4 +1,4 @@
-"""An agent that speaks A2A, of the official SDK, over HTTP on loopback: version 1.0 and 0.3 at one address.
+"""An agent that speaks A2A, of the official SDK, over HTTP on loopback: version 1.0 and 0.3, JSON-RPC and REST.
 
 What it does, the text of a message says: `report`, `say`, `ask`, `fail`, `refuse`.
 """
@@ -17,6 +17,7 @@ from a2a.client import ClientConfig, ClientFactory
 from a2a.helpers.proto_helpers import new_data_part, new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
+from a2a.server.routes.rest_routes import create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types.a2a_pb2 import (
     AgentCapabilities,
@@ -66,9 +67,9 @@ def said(text: str) -> Any:
     return new_text_message(text, role=Role.ROLE_AGENT)
 
 
-def card(url: str, version: str) -> Any:
+def card(url: str, version: str, binding: str = "JSONRPC") -> Any:
     """The card of the agent at an address, which speaks one version there."""
-    interface = AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version=version)
+    interface = AgentInterface(url=url, protocol_binding=binding, protocol_version=version)
     return AgentCard(
         name="reporter",
         version="1",
@@ -79,27 +80,35 @@ def card(url: str, version: str) -> Any:
     )
 
 
-async def asked(url: str, version: str, text: str) -> AsyncIterator[Any]:
+def client(url: str, version: str, binding: str = "JSONRPC") -> Any:
+    """The client of the SDK for an agent at an address."""
+    config = ClientConfig(supported_protocol_bindings=[binding])
+    return ClientFactory(config).create(card(url, version, binding))
+
+
+async def asked(url: str, version: str, text: str, binding: str = "JSONRPC") -> AsyncIterator[Any]:
     """What the SDK reads of the stream that answers a message with new ids."""
     message = Message(message_id=str(uuid4()), role=Role.ROLE_USER, parts=[new_text_part(text)])
-    async with ClientFactory(ClientConfig()).create(card(url, version)) as client:
-        async for event in client.send_message(SendMessageRequest(message=message)):
+    async with client(url, version, binding) as asking:
+        async for event in asking.send_message(SendMessageRequest(message=message)):
             yield event
 
 
-async def task_of(url: str, version: str, id: str) -> Any:
+async def task_of(url: str, version: str, id: str, binding: str = "JSONRPC") -> Any:
     """A task as the server has put it together."""
-    async with ClientFactory(ClientConfig()).create(card(url, version)) as client:
-        return await client.get_task(GetTaskRequest(id=id))
+    async with client(url, version, binding) as asking:
+        return await asking.get_task(GetTaskRequest(id=id))
 
 
 @contextlib.contextmanager
 def serving_a2a(path: str = "/agent") -> Iterator[str]:
-    """Serve the agent on a free port; gives its address without the path."""
+    """Serve the agent on a free port, over REST below the same path; gives its address without the path."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
         handler = DefaultRequestHandler(Reporter(), InMemoryTaskStore(), card(base, "1.0"))
-        app = Starlette(routes=create_jsonrpc_routes(handler, path, enable_v0_3_compat=True))
+        over_json_rpc = create_jsonrpc_routes(handler, path, enable_v0_3_compat=True)
+        over_rest = create_rest_routes(handler, enable_v0_3_compat=True, path_prefix=path)
+        app = Starlette(routes=[*over_json_rpc, *over_rest])
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

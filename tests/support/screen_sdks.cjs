@@ -1,6 +1,7 @@
 // Reads streams by the SDKs for JavaScript: lines of [format, url, request] on stdin, a reading for each on stdout.
 // Its packages are found by NODE_PATH.
 
+const { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } = require("@a2a-js/sdk/client");
 const { HttpAgent } = require("@ag-ui/client");
 const { DefaultChatTransport, readUIMessageStream } = require("ai");
 
@@ -41,13 +42,34 @@ async function agUi(url, request) {
   };
 }
 
+// The kinds of the events that a client reads, `-` for one of none, and the name of the error that ends them.
+async function a2a(url, { version, binding }) {
+  const options = { legacyCompat: { enabled: true } };
+  const transports = [new JsonRpcTransportFactory(options), new RestTransportFactory(options)];
+  const supportedInterfaces = [{ url, protocolBinding: binding, protocolVersion: version, tenant: "" }];
+  const factory = new ClientFactory({ transports, preferredTransports: [binding] });
+  const client = await factory.createFromAgentCard({ supportedInterfaces, capabilities: { streaming: true } });
+  const parts = [{ content: { $case: "text", value: "Hi" }, filename: "", mediaType: "" }];
+  const ids = { messageId: "m", contextId: "", taskId: "", referenceTaskIds: [] };
+  const message = { ...ids, role: 1, parts, extensions: [] };
+  const kinds = [];
+  try {
+    for await (const event of client.sendMessageStream({ tenant: "", message })) kinds.push(event.payload?.$case ?? "-");
+  } catch (error) {
+    kinds.push(error.name);
+  }
+  return { gives: kinds.join(" ") };
+}
+
+const READERS = { "a2a": a2a, "ag-ui": agUi, "ui-messages": uiMessages };
+
 async function main() {
   console.error = () => {};
   const lines = require("node:fs").readFileSync(0, "utf8").trim().split("\n");
   for (const line of lines) {
     const [format, url, request] = JSON.parse(line);
     try {
-      const reading = await (format === "ag-ui" ? agUi : uiMessages)(url, request);
+      const reading = await READERS[format](url, request);
       console.log(JSON.stringify({ reading }));
     } catch (error) {
       console.log(JSON.stringify({ raised: error.name, said: String(error.message) }));

@@ -144,6 +144,8 @@ OF_OTHERS = {
     ("A2002", "ParseError"): "of `a2a-sdk`",
     ("A2003", "ParseError"): "of `a2a-sdk`",
     ("A2003", "ValidationError"): "of `a2a-sdk`",
+    ("A2001", "Error"): "of @a2a-js/sdk: `test_screen_sdks`, as that below",
+    ("A2003", "RequestMalformedError"): "of @a2a-js/sdk",
     ("MC004", "MCPError"): "of `mcp`: `test_mcp_faults`, as those below",
     ("MC006", "ValidationError"): "of `mcp`",
     ("MC007", "RuntimeError"): "of `mcp`",

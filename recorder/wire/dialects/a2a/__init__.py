@@ -1,11 +1,12 @@
-"""A2A (Agent2Agent): messages of JSON-RPC between agents, in version 1.0 and in 0.3.
+"""A2A (Agent2Agent): messages between agents over JSON-RPC or REST, in version 1.0 and in 0.3.
 
 `SendStreamingMessage` (`message/stream`) and `SubscribeToTask` (`tasks/resubscribe`) are answered with server-sent
 events, each a response with the same id. Its result is a task, a message, or a change of a task: of its status or of an
-artifact. In 1.0 a member says which, in 0.3 `kind`. The path is the agent's own: the method says that it is A2A.
+artifact. In 1.0 a member says which, in 0.3 `kind`. The path is the agent's own: the method says that it is A2A. Over
+REST (`message:stream`, `tasks/ID:subscribe`) each event is a result alone, in both versions as in 1.0.
 
 The type of an event is what its result is, and of a task or its status the state as well. Must not know: other wire
-formats. Its bindings to REST and gRPC are not known here.
+formats. Its binding to gRPC is not known here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 
 from recorder.model.events import Header
 from recorder.wire.dialects.a2a.conversation import A2aConversation
-from recorder.wire.dialects.a2a.decoder import ENDINGS, MEMBERS_OF, A2aDecoder, state_of
+from recorder.wire.dialects.a2a.decoder import ENDINGS, MEMBERS_OF, REST, A2aDecoder, state_of
 from recorder.wire.dialects.dialect import Dialect, Ending, RequestNoise, RequestPlaces, ResponseFields, noise_fields
 from recorder.wire.dialects.dialect import paths as paths_below
 from recorder.wire.dialects.json_rpc import MEMBERS, error_body, renumbering
@@ -34,7 +35,7 @@ class _Status(msgspec.Struct):
     state: Text | None = None
 
 
-class _Of(msgspec.Struct, rename="camel"):
+class _Of(Payload, rename="camel"):
     status: _Status | None = None
 
 
@@ -46,14 +47,14 @@ class _Result(_Of, rename="camel"):
     artifact_update: object = None
 
 
-class _Response(Payload):
+class _Response(_Result, rename="camel"):
     result: _Result | None = None
 
 
 def _name(response: _Response) -> Named:
-    result = response.result
-    if response.error or result is None:
-        return ERROR if response.error else None, None, None, None
+    if response.error:
+        return ERROR, None, None, None
+    result = response.result or response
     kind = result.kind
     of: _Of = result
     for name, member in (("task", result.task), ("status-update", result.status_update)):
@@ -66,21 +67,37 @@ def _name(response: _Response) -> Named:
 
 
 def is_asked(headers: Sequence[Header], body: bytes) -> bool:
-    """Return whether a request has a method of A2A. MCP has some of the same names, and headers of its own."""
-    if b'"jsonrpc"' not in body or any(name.lower().startswith("mcp-") for name, _ in headers):
+    """Return whether a request has a method of A2A, or its header. MCP has some of the same, and headers of its own."""
+    given = [name.lower() for name, _ in headers]
+    if any(name.startswith("mcp-") for name in given):
         return False
-    return _METHOD.search(body) is not None
+    return "a2a-version" in given or (b'"jsonrpc"' in body and _METHOD.search(body) is not None)
 
 
 _TERMINAL: dict[str, Ending] = {"message": "completed", ERROR: "failed"}
 for _state, _ending in ENDINGS.items():
     _TERMINAL |= {f"task.{_state}": _ending, f"status-update.{_state}": _ending}
 
-_BELOW = {"of": ("result.", *(f"result.{member}." for member in MEMBERS_OF))}
+_PLACES = ("", "result.")
+_BELOW = {"of": (*_PLACES, *(f"{place}{member}." for place in _PLACES for member in MEMBERS_OF))}
+
+
+def _request_noise(message: str, beside: str) -> tuple[RequestNoise, ...]:
+    """Return the ids in a message at this path. Over REST clients for 0.3 may write them with an underscore."""
+    found = []
+    for name, fields, reason in (
+        ("a2a-message", "messageId message_id", "made anew for each message"),
+        ("a2a-task", "taskId task_id", "names a task"),
+        ("a2a-context", "contextId context_id", "names a conversation"),
+        ("a2a-earlier", "referenceTaskIds", "names earlier tasks"),
+    ):
+        found += [RequestNoise("fields", name, f"{message}.{field}", reason, beside) for field in fields.split()]
+    return tuple(found)
+
 
 DIALECT = Dialect(
     name="a2a",
-    routes=re.compile("(?!)"),
+    routes=REST,
     is_asked=is_asked,
     keys=KeyExtractor(_Response, _name),
     decoder=A2aDecoder,
@@ -91,7 +108,11 @@ DIALECT = Dialect(
     renumbering=renumbering,
     conversation=A2aConversation,
     fields=ResponseFields(
-        texts=paths_below("of>parts.*.text of>status.message.parts.*.text of>artifact.parts.*.text", **_BELOW),
+        texts=paths_below(
+            "of>parts.*.text of>content.*.text of>artifact.parts.*.text"
+            " of>status.message.parts.*.text of>status.message.content.*.text",
+            **_BELOW,
+        ),
         noise=noise_fields(
             """
 id | id | made anew for each request
@@ -106,11 +127,10 @@ time | of>status.timestamp | when a status began
         ),
     ),
     request_noise=(
-        RequestNoise("fields", "a2a-message", "params.message.messageId", "made anew for each message", MEMBERS),
-        RequestNoise("fields", "a2a-task", "params.message.taskId", "names a task", MEMBERS),
-        RequestNoise("fields", "a2a-context", "params.message.contextId", "names a conversation", MEMBERS),
-        RequestNoise("fields", "a2a-earlier", "params.message.referenceTaskIds", "names earlier tasks", MEMBERS),
+        *_request_noise("params.message", MEMBERS),
+        *_request_noise("message", "message"),
+        *_request_noise("request", "request"),
     ),
-    places=RequestPlaces(of_model=("params.message.parts",)),
+    places=RequestPlaces(of_model=paths_below("message.parts message.content request.content")),
     operation="invoke_agent",
 )

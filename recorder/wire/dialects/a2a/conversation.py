@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from recorder.model.facts import RequestParameters, ToolResult
+from recorder.wire.dialects.a2a.decoder import parts_of
 from recorder.wire.dialects.conversation import Conversation, Message, Part, Tool
-from recorder.wire.dialects.json_values import object_, objects, text
+from recorder.wire.dialects.json_values import object_, text
 
 _STREAMING = ("message/stream", "tasks/resubscribe", "SendStreamingMessage", "SubscribeToTask")
 
@@ -21,7 +22,7 @@ class A2aConversation(Conversation):
 
     @property
     def stream(self) -> bool | None:
-        return text(self.request, "method") in _STREAMING
+        return self.method in _STREAMING or self.path.endswith((":stream", ":subscribe"))
 
     @property
     def method(self) -> str:
@@ -29,12 +30,14 @@ class A2aConversation(Conversation):
 
     def read_messages(self) -> Iterator[Message]:
         message = object_(self.request, "params", "message")
+        if (
+            not message
+        ):  # over REST; `request` is its name in the protocol buffers of 0.3, which clients for Python send
+            message = object_(self.request, "message") or object_(self.request, "request")
         if message:
-            parts = [
-                Part("file" if text(part, "text") is None else "text", part, text(part, "text"))
-                for part in objects(message, "parts")
-            ]
-            yield Message("user", parts, message.get("parts"), text(message, "role"), given=message)
+            given = parts_of(message)
+            parts = [Part("file" if text(part, "text") is None else "text", part, text(part, "text")) for part in given]
+            yield Message("user", parts, given, text(message, "role"), given=message)
 
     def read_tools(self) -> Iterator[Tool]:
         yield from ()

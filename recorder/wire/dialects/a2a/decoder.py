@@ -6,6 +6,7 @@ a task (`history`) are those of other responses, and of the request.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -29,6 +30,9 @@ from recorder.wire.dialects.dialect import Ending
 from recorder.wire.dialects.json_values import Object, as_json, flag, object_, objects, text
 from recorder.wire.dialects.media import digested, without_bytes
 
+REST = re.compile(r"^POST /(?:.*/)?message:(?:send|stream)$|^(?:GET|POST) /(?:.*/)?tasks/[^/:]+:(?:cancel|subscribe)$")
+"""The requests over REST that no other API has: what answers them is a result, in no response of JSON-RPC."""
+
 Kind = Literal["task", "message", "status-update", "artifact-update"]
 
 MEMBERS_OF: Mapping[str, Kind] = {
@@ -39,13 +43,13 @@ MEMBERS_OF: Mapping[str, Kind] = {
 }
 """The members of a result in version 1.0, and what 0.3 calls them."""
 
-_BY_MEMBER: Mapping[str, Kind] = {
-    "messageId": "message",
-    "artifact": "artifact-update",
-    "taskId": "status-update",
-    "status": "task",
+_BY_MEMBERS: Mapping[Kind, tuple[str, ...]] = {
+    "message": ("messageId",),
+    "artifact-update": ("artifact",),
+    "status-update": ("taskId", "status"),
+    "task": ("status",),
 }
-"""What a result is that has one of these members, and no kind."""
+"""What a result is that has all of these members, and no kind."""
 
 ENDINGS: Mapping[str, Ending] = {
     "completed": "completed",
@@ -64,8 +68,14 @@ Texts = tuple[tuple[Field, int, str], ...]
 
 
 def state_of(given: str | None) -> str | None:
-    """Return a state in the words of version 0.3: `TASK_STATE_INPUT_REQUIRED` is `input-required`."""
-    return given.removeprefix("TASK_STATE_").lower().replace("_", "-") if given else None
+    """Return a state in the words of version 0.3: `TASK_STATE_INPUT_REQUIRED` is `input-required`.
+
+    Over REST that version has its own: `TASK_STATE_CANCELLED`.
+    """
+    if not given:
+        return None
+    state = given.removeprefix("TASK_STATE_").lower().replace("_", "-")
+    return "canceled" if state == "cancelled" else state
 
 
 class A2aDecoder(JsonDecoder):
@@ -80,8 +90,7 @@ class A2aDecoder(JsonDecoder):
             return (MalformedPayload("a response is not a JSON object"),)
         if payload.get("error"):
             return (failed(payload),)
-        result = object_(payload, "result")
-        kind, of = told(result)
+        kind, of = told(result_of(payload))
         match kind:
             case "task":
                 return self._task(of)
@@ -148,10 +157,15 @@ def told(result: Object) -> tuple[str | None, Object]:
     for member, name in MEMBERS_OF.items():
         if isinstance(result.get(member), dict):
             return name, result[member]
-    for member, name in _BY_MEMBER.items():
-        if member in result:
+    for name, members in _BY_MEMBERS.items():
+        if all(member in result for member in members):
             return name, result
     return None, result
+
+
+def result_of(response: Object) -> Object:
+    """Return the result of a response of JSON-RPC; over REST there is nothing around it."""
+    return object_(response, "result") if "jsonrpc" in response or "result" in response else response
 
 
 def _finished(state: str) -> Sequence[Fact]:
@@ -169,9 +183,14 @@ def _message(message: Object, phase: str | None) -> Sequence[Fact]:
 def _texts(holder: Object, first: int) -> Texts:
     """Return the parts of a message or an artifact, from a number on; one that is not a text as JSON."""
     found: list[tuple[Field, int, str]] = []
-    for number, part in enumerate(objects(holder, "parts"), first):
+    for number, part in enumerate(parts_of(holder), first):
         found.append(("text", number, _said(part)))
     return tuple(found)
+
+
+def parts_of(holder: Object) -> Sequence[Object]:
+    """Return the parts of a message or an artifact. Version 0.3 calls those of a message `content` over REST."""
+    return objects(holder, "parts") or objects(holder, "content")
 
 
 def _said(part: Object) -> str:

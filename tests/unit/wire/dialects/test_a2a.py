@@ -19,7 +19,7 @@ from tests.support.recordings import ask, record
 from tests.support.tables import table
 
 A2A = by_name("a2a")
-METHODS = {"1.0": "SendStreamingMessage", "0.3": "message/stream"}
+METHODS = {"1.0": "SendStreamingMessage", "0.3": "message/stream", "REST": ""}
 NAMES = {"task": "task", "message": "message", "status-update": "statusUpdate", "artifact-update": "artifactUpdate"}
 BOTH: Header = ("accept", "application/json, text/event-stream")
 
@@ -29,11 +29,19 @@ def request(method: str = "message/stream", id: Any = "1", **message: Any) -> by
     return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": {"message": given}}).encode()
 
 
+def asked(of: str, **message: Any) -> bytes:
+    """A request over JSON-RPC; over REST; and the latter as the client of 0.3 for Python names its message."""
+    if of == "params.message":
+        return request(**message)
+    given = json.loads(request(**message))["params"]["message"]
+    return json.dumps({of: given}).encode()
+
+
 def event(version: str, kind: str, **members: Any) -> bytes:
     """An event in either version: in 0.3 its kind is a member, in 1.0 it is in the member of that name."""
     result = {"kind": kind, **members} if version == "0.3" else {NAMES[kind]: members}
-    payload = json.dumps({"jsonrpc": "2.0", "id": "1", "result": result}, ensure_ascii=False)
-    return f"data: {payload}\n\n".encode()
+    payload = result if version == "REST" else {"jsonrpc": "2.0", "id": "1", "result": result}
+    return f"data: {json.dumps(payload, ensure_ascii=False)}\n\n".encode()
 
 
 def status(version: str, state: str, *texts: str) -> bytes:
@@ -59,17 +67,23 @@ def rows(body: bytes, asked: bytes = b"", cuts: Iterable[int] = (), **more: Any)
 
 
 @table(
-    ("headers", "body", "name"),
+    ("target", "headers", "body", "name"),
     [
-        ([], request(), "a2a"),
-        ([BOTH], request("SendStreamingMessage"), "a2a"),
-        ([BOTH], request("tools/call"), "mcp"),
-        ([("mcp-session-id", "s")], request("tasks/get"), "mcp"),  # which has tasks, too
-        ([], request("eth_call"), "other"),
+        ("/", [], request(), "a2a"),
+        ("/", [BOTH], request("SendStreamingMessage"), "a2a"),
+        ("/", [BOTH], request("tools/call"), "mcp"),
+        ("/", [("mcp-session-id", "s")], request("tasks/get"), "mcp"),  # which has tasks, too
+        ("/", [], request("eth_call"), "other"),
+        ("/agent/v1/message:stream", [], b"{}", "a2a"),
+        ("/tenant/tasks/t-1:subscribe", [], b"", "a2a"),
+        ("/tasks/t-1", [("A2A-Version", "1.0")], b"", "a2a"),
+        ("/tasks/t-1", [], b"", "other"),
     ],
 )
-def test_the_method_tells_a2a_at_any_path(headers: list[Header], body: bytes, name: str) -> None:
-    assert by_request("POST", "/", headers, body).name == name
+def test_the_method_or_the_path_or_a_header_tells_a2a(
+    target: str, headers: list[Header], body: bytes, name: str
+) -> None:
+    assert by_request("POST", target, headers, body).name == name
 
 
 @pytest.mark.parametrize("version", METHODS)
@@ -95,6 +109,7 @@ def test_messages_artifacts_and_states_are_the_same_in_every_chunking(version: s
     [
         ("input-required", "completed", None),
         ("canceled", "incomplete", None),
+        ("cancelled", "incomplete", None),  # of 0.3 over REST
         ("failed", "failed", "Why."),
         ("rejected", "failed", "Why."),
         ("working", "incomplete", None),  # cut off
@@ -133,6 +148,7 @@ def test_an_artifact_of_a_task_that_goes_on_is_whole_in_a_document() -> None:
         ({"id": "t", "status": {"state": "TASK_STATE_COMPLETED"}, "artifacts": [{"parts": [{"text": "Hi"}]}]}, "Hi"),
         ({"message": {"messageId": "m", "parts": [{"url": "https://x", "mediaType": "a/b"}]}}, '"url":"https://x"'),
         ({"kind": "message", "parts": [{"kind": "file", "file": {"bytes": "aGk="}}]}, '"size_bytes":2'),
+        ({"message": {"messageId": "m", "content": [{"text": "Hi"}]}}, "Hi"),  # in 0.3 over REST
     ],
 )
 def test_a_document_has_a_message_or_a_task(result: Any, text: str) -> None:
@@ -164,14 +180,16 @@ def test_an_error_of_json_rpc_is_that_of_the_exchange() -> None:
     assert (exchange.status, exchange.error_code, exchange.error) == ("failed", "-32602", "no such report")
 
 
-def test_a_client_with_new_ids_gets_the_recorded_answer() -> None:
-    recorded = record(ask(request(), "/agent"), stream("0.3"))
-    renewed = request(id="9", messageId="m-9", contextId="c-9", taskId="t-9")
+@pytest.mark.parametrize(("of", "id"), [("params.message", "Id"), ("message", "Id"), ("request", "_id")])
+def test_a_client_with_new_ids_gets_the_recorded_answer(of: str, id: str) -> None:
+    recorded = record(ask(asked(of, messageId="m-1"), "/agent"), stream("0.3"))
+    renewed = asked(of, **{f"message{id}": "m-9", f"context{id}": "c-9", f"task{id}": "t-9"})
     assert isinstance(Matcher([recorded]).match(ask(renewed, "/agent")), Match)
-    other = request(parts=[{"kind": "text", "text": "Wait!"}])
+    other = asked(of, parts=[{"kind": "text", "text": "Wait!"}])
     assert not isinstance(Matcher([recorded]).match(ask(other, "/agent")), Match)
 
 
-def test_the_words_of_the_request_are_read() -> None:
-    facts = A2A.request_facts("/agent", request())
+@table(("of", "path"), [("params.message", "/"), ("message", "/message:stream"), ("request", "/v1/message:stream")])
+def test_the_words_of_the_request_are_read(of: str, path: str) -> None:
+    facts = A2A.request_facts(path, asked(of))
     assert (facts.text, facts.stream) == ("Report!", True)
