@@ -1,6 +1,6 @@
 """The prompt cache of a session, turn by turn: the comparisons of `prompts`, and the first byte that differs.
 
-Must not know: the database, whose rows `recorder.commands.terminal.cache_view` reads.
+Must not know: the database, whose rows `recorder.recordings.logged_cache` reads.
 
 The rows have no text. Where a prompt changed, the two requests are loaded, one pair at a time, and of each only the
 segment that differs is decoded: memory is that of two requests, however long the session is.

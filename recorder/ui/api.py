@@ -43,7 +43,8 @@ from recorder.ui.copies import recorder_line
 from recorder.ui.find import events_with
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
-from recorder.ui.raw import details, exchange_body, listed, model_request, raw_exchange, sliced
+from recorder.ui.pictures import picture
+from recorder.ui.raw import details, exchange_body, in_parts, listed, model_request, raw_exchange, sliced
 from recorder.ui.sql import Questions, checked_question, examples, home, views
 from recorder.ui.track import TrackCache, segment
 from recorder.ui.turns import Turn, turns
@@ -268,6 +269,13 @@ async def _body(context: Context, parameters: Parameters) -> Streamed:
     return Streamed(b"text/plain; charset=utf-8", sliced(chunks, start, limit), (disposition,))
 
 
+async def _picture(context: Context, parameters: Parameters) -> Streamed:
+    which, digest = parameters.text("of"), parameters.text("sha256")
+    async with context.loading:
+        content_type, content = await picture(context.log, *parameters.exchange, which, digest)
+    return Streamed(content_type, in_parts(content))
+
+
 async def _views(context: Context, _: Parameters) -> list[Json]:
     return views(context.url)
 
@@ -297,6 +305,7 @@ ROUTES: dict[str, Handler] = {
     f"{EXCHANGE}/model": _model,
     f"{EXCHANGE}/asked?brief": _asked,
     f"{EXCHANGE}/body?of&from&limit": _body,
+    f"{EXCHANGE}/picture?of&sha256": _picture,
     "GET /api/diff?a&b&only&tolerance&exact": _diff,
     SESSION: lambda context, parameters: session_outline(context.log, parameters["session"]),
     f"{SESSION}/lanes?exchange&after": lambda context, parameters: timeline(

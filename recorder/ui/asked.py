@@ -1,25 +1,27 @@
 """A request for a reader: its system prompt, tools, messages and settings, and what is new since the request before.
 
 The request before is the nearest earlier one of the same API, thread and purpose. Both are read as the model saw them,
-with all that they continue.
+with all that they continue. Of pictures, files and sounds it has sizes and digests: `recorder.ui.pictures` has bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
 import msgspec
 
 from recorder.model.events import Exchange, Recording
+from recorder.recordings.logged_cache import cache_of_log
 from recorder.recordings.requests import load_requests, request_json
 from recorder.recordings.selection import Numbered, select_exchanges
 from recorder.store.queries.outlines import outlines
 from recorder.store.queries.reader import LogReader
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.conversation import Conversation, Message, Part, Tool
-from recorder.wire.dialects.json_values import as_json
+from recorder.wire.dialects.json_values import as_json, text
+from recorder.wire.dialects.media import digested, without_bytes
 from recorder.wire.logical_request import LogicalRequest
 
 Json = dict[str, Any]
@@ -46,10 +48,12 @@ async def asked(log: LogReader, ref: str, exchange: str, *, is_brief: bool) -> J
     now = conversations.pop(number, None)
     earlier = {number: each for number, each in conversations.items() if each is not None}
     asking = None if now is None else _Asking(now, next(iter(earlier.values()), None))
+    turns = await cache_of_log(log, session, everything, chosen[1].exchange_id)
     return {
         "number": number,
         "before": next(iter(earlier), None),
         "is_complete": all(request.is_complete for recorded, request in shown if recorded.number == number),
+        "cache": turns[0].document() if turns else None,
         "read": None if asking is None else asking.told(is_brief=is_brief),
     }
 
@@ -140,7 +144,8 @@ class _Asking:
         return {"role": message.role, "parts": [self._part(each) for each in message.parts]}
 
     def _part(self, part: Part) -> Json:
-        about = {"kind": part.kind, "name": part.name if isinstance(part.name, str) else None}
+        name = part.name if isinstance(part.name, str) else _file_name(part)
+        about = {"kind": part.kind, "name": name, "pictures": list(self._pictures(part))}
         return {**about, **_cut(self._text(part))}
 
     def _text(self, part: Part) -> str:
@@ -150,8 +155,21 @@ class _Asking:
             return "\n".join(self._text(each) for each in self._now.content_of(part))
         if part.kind == "image" and isinstance(part.value, dict):
             return _picture(str(part.value["url"]))
-        value = part.given if part.value is None else part.value
+        value = without_bytes(part.given if part.value is None else part.value)
+        held = next((each for each in _holders(value) if "sha256" in each), None)
+        if held is not None and part.kind in _MEDIA:
+            return f"{held['mime_type']}, {held['size_bytes']:,} bytes"
         return value if isinstance(value, str) else as_json(value)
+
+    def _pictures(self, part: Part) -> Iterator[Mapping[str, Any]]:
+        """Yield size and digest of the pictures whose bytes are in a part."""
+        if part.kind == "result":
+            for each in self._now.content_of(part):
+                yield from self._pictures(each)
+        elif part.kind == "image" and isinstance(part.value, dict):
+            about, coded, data = str(part.value["url"]).partition(";base64,")
+            if coded:
+                yield {"mime_type": about.removeprefix("data:"), **digested(data)}
 
 
 def _system(conversation: Conversation) -> str:
@@ -181,6 +199,24 @@ def _tool(tool: Tool) -> Json:
     description = tool.description if isinstance(tool.description, str) else ""
     schema = "" if tool.schema is None else as_json(tool.schema)
     return {"name": _name(tool), "description": _cut(description), "parameters": _cut(schema)}
+
+
+_MEDIA = ("file", "audio", "video", "image")
+_NAMES = ("filename", "displayName", "display_name", "title", "name", "file_id", "file_uri", "fileUri")
+"""Members of a part, or of an object in it, that say which file it is: the best first."""
+
+
+def _file_name(part: Part) -> str | None:
+    """Return the name of a file that is a part of a message, where it has one."""
+    if part.kind not in _MEDIA:
+        return None
+    names = [text(holder, name) for name in _NAMES for holder in _holders(part.given)]
+    return next(filter(None, names), None)
+
+
+def _holders(value: Any) -> list[Json]:
+    """Return an object and the objects in it."""
+    return [each for each in (value, *value.values()) if isinstance(each, dict)] if isinstance(value, dict) else []
 
 
 def _picture(url: str) -> str:

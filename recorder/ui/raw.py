@@ -105,11 +105,11 @@ async def exchange_body(
         encoded = request_json(request)
         if encoded is None:
             raise NotFoundError("The body of this request is not a JSON object: see the request as it was sent.")
-        return f"{_file_name(session, recorded.number)}-model.json", _parts(encoded)
+        return f"{_file_name(session, recorded.number)}-model.json", in_parts(encoded)
     session, recorded = await _heads(log, ref, exchange)
     name = _file_name(session, recorded.number)
     if which == "request":
-        return request_file(recorded, name), _parts(recorded.request_body)
+        return request_file(recorded, name), in_parts(recorded.request_body)
     row = recorded.exchange
     events = log.events(row.session_id, row.exchange_id, kinds=BODY_KINDS | {"response"})
     return f"{name}.{_extension(recorded)}", _response_body(events)
@@ -154,7 +154,8 @@ async def _response_body(events: AsyncIterator[Event]) -> AsyncGenerator[bytes]:
             yield body.feed(event)
 
 
-async def _parts(body: bytes) -> AsyncGenerator[bytes]:
+async def in_parts(body: bytes) -> AsyncGenerator[bytes]:
+    """Yield a body that is held whole, a part at a time."""
     for start in range(0, len(body), PART_BYTES):
         yield body[start : start + PART_BYTES]
 

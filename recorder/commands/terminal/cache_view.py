@@ -6,31 +6,15 @@ import asyncio
 from collections.abc import Sequence
 
 import click
-import msgspec
-from sqlalchemy import select as select_rows
 
 from recorder.commands.terminal.output import echo, is_plain, seconds, write_document, write_line
 from recorder.commands.terminal.recordings import say_if_stale, selected
 from recorder.commands.terminal.table import Column, Number, write_table
 from recorder.errors import NotFoundError
-from recorder.model.events import Session
 from recorder.model.text import safe_text
-from recorder.projections.rows import PromptRow
-from recorder.recordings.cache import (
-    CacheTurn,
-    cache_summary,
-    difference_lines,
-    prompt_in,
-    turns_of,
-)
-from recorder.recordings.selection import Numbered
-from recorder.store.queries.costs import exchange_costs
-from recorder.store.queries.reader import LogReader
-from recorder.store.schema import tables_of
-from recorder.store.sql import of_session
-from recorder.wire.dialects.prompt import Prompt
+from recorder.recordings.cache import CacheTurn, cache_summary, difference_lines
+from recorder.recordings.logged_cache import cache_of_log
 
-_COLUMNS = [name for name in PromptRow.__struct_fields__ if name not in ("digests", "places")]
 _TABLE = (
     Number("number"),
     Column("class"),
@@ -61,36 +45,7 @@ def write_cache(db: str | None, ref: str, format: str) -> bool:
 async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheTurn]]:
     async with selected(db, ref) as (log, session, exchanges):
         await say_if_stale(log)
-        return session.name, session.session_id, await _of_log(log, session, exchanges)
-
-
-async def _of_log(log: LogReader, session: Session, exchanges: Sequence[Numbered]) -> list[CacheTurn]:
-    """Return the turns of a session of a log, of those exchanges that got a response."""
-    rows = await _prompts(log, session.session_id)
-    apis = {row.exchange_id: row.api for row in rows}
-    targets = {exchange.exchange_id: exchange.target for _, exchange in exchanges}
-    numbers = {exchange.exchange_id: number for number, exchange in exchanges}
-
-    async def load_prompt(exchange_id: str) -> Prompt | None:
-        events = log.events(session.session_id, exchange_id, kinds=("request",))
-        body = b"".join([event.raw async for event in events if event.pos])
-        return prompt_in(apis[exchange_id], targets[exchange_id], body)
-
-    costs = await exchange_costs(log, session.session_id)
-    turns = []
-    for turn in await turns_of(rows, numbers, load_prompt):
-        cost = costs.get(turn.row.exchange_id)
-        turns.append(turn if cost is None else turn._replace(cost_usd=cost.missed_usd(turn.row.missed_tokens)))
-    return turns
-
-
-async def _prompts(log: LogReader, session_id: str) -> list[PromptRow]:
-    """Return the rows of a session without their digests, which only the fold needs."""
-    prompts = tables_of["prompts"]
-    columns = [prompts.c[name] for name in _COLUMNS]
-    selected = await log.rows(select_rows(*columns).where(of_session(prompts)), session_id=session_id)
-    found = [dict(zip(_COLUMNS, row, strict=True), digests=b"", places=b"") for row in selected]
-    return msgspec.convert(found, list[PromptRow], strict=False)
+        return session.name, session.session_id, await cache_of_log(log, session, exchanges)
 
 
 def _write(turns: Sequence[CacheTurn]) -> None:

@@ -98,7 +98,12 @@ export class FileSource {
 
   /** @param {string} _session @param {number} number @returns {Promise<Asked>} */
   asked(_session, number) {
-    return Promise.resolve({ number, before: null, is_complete: true, read: null });
+    return Promise.resolve({ number, before: null, is_complete: true, cache: null, read: null });
+  }
+
+  /** @returns {Promise<Blob>} */
+  picture() {
+    return Promise.reject(new Error("Not in this file."));
   }
 
   /**

@@ -71,7 +71,7 @@ function skipSpace(text, at) {
  * @param {string} text
  * @param {number} at of its first quote
  */
-function endOfString(text, at) {
+export function endOfString(text, at) {
   for (let quote = text.indexOf('"', at + 1); quote >= 0; quote = text.indexOf('"', quote + 1)) {
     let escapes = 0;
     while (text[quote - 1 - escapes] === "\\") escapes += 1;
@@ -87,7 +87,7 @@ const SCALAR = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
  * @param {string} text
  * @param {number} at
  */
-function endOfScalar(text, at) {
+export function endOfScalar(text, at) {
   SCALAR.lastIndex = at;
   return SCALAR.test(text) ? SCALAR.lastIndex : -1;
 }

@@ -225,6 +225,17 @@ export class HttpSource {
 
   /**
    * @param {string} session
+   * @param {number} exchange
+   * @param {"response" | "model"} of
+   * @param {import("./player/picture.js").PictureDigest} digest
+   */
+  async picture(session, exchange, of, { sha256 }) {
+    const path = `/api/sessions/${encode(session)}/exchanges/${exchange}/picture?of=${of}&sha256=${encode(sha256)}`;
+    return (await request(path)).blob();
+  }
+
+  /**
+   * @param {string} session
    * @param {(grown: Grown) => void} grew
    * @param {(trouble: string | null) => void} changed
    */

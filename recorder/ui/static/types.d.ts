@@ -216,7 +216,11 @@ interface AskedText {
 
 interface AskedMessage {
   role: string;
-  parts: ({ kind: string; name: string | null } & AskedText)[];
+  parts: ({
+    kind: string;
+    name: string | null;
+    pictures: import("./player/picture.js").PictureDigest[];
+  } & AskedText)[];
 }
 
 /** A request for a reader; the texts are absent if only its sizes were asked for. */
@@ -241,7 +245,25 @@ interface Asked {
   number: number;
   before: number | null;
   is_complete: boolean;
+  cache: CacheTurn | null;
   read: AskedRequest | null;
+}
+
+/** What the provider's cache had of a request, as in `recorder show --cache --json`. */
+interface CacheTurn {
+  class: string;
+  is_avoidable: boolean;
+  input_tokens: number | null;
+  could_tokens: number | null;
+  cached_tokens: number | null;
+  missed_tokens: number | null;
+  cost_usd: string | null;
+  is_estimate: boolean;
+  since_use_ns: number | null;
+  previous_number: number | null;
+  path: string | null;
+  before: string | null;
+  after: string | null;
 }
 
 /** What two sessions or exchanges differ in. */
@@ -319,6 +341,13 @@ interface Source {
   event(session: string, exchange: number, pos: number): Promise<EventDetails>;
   find(session: string, text: string): Promise<FoundEvents>;
   asked(session: string, exchange: number, isBrief: boolean): Promise<Asked>;
+  /** The bytes of a picture of the response, or of the request as the model saw it. */
+  picture(
+    session: string,
+    exchange: number,
+    of: "response" | "model",
+    digest: import("./player/picture.js").PictureDigest,
+  ): Promise<Blob>;
   /**
    * Calls back when the session has grown, with a sentence when that cannot be known, and with null when it can again.
    * Returns a function that stops it.

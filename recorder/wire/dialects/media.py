@@ -10,6 +10,20 @@ from typing import Any
 _TYPES = ("media_type", "mimeType", "mime_type")  # as Anthropic, Gemini and MCP, and Gemini in snake case say it
 _URL_SAFE = str.maketrans("-_", "+/")
 
+PICTURES: Mapping[str, str] = {
+    "iVBOR": "image/png",
+    "/9j/": "image/jpeg",
+    "R0lGO": "image/gif",
+    "UklGR": "image/webp",
+}
+"""The types of pictures by the beginning of their base64."""
+
+
+def picture_type(data: str) -> str | None:
+    """Return the type of a picture in base64, as its bytes say; None if it is none of `PICTURES`."""
+    beginning = data[:5].translate(_URL_SAFE)
+    return next((type for sign, type in PICTURES.items() if beginning.startswith(sign)), None)
+
 
 def medium(value: Any) -> Mapping[str, Any] | None:
     """Return `{"mime_type", "size_bytes", "sha256"}` of an object that holds bytes as base64; `None` if it is none."""
@@ -35,7 +49,7 @@ def without_bytes(value: Any) -> Any:
 
 def digested(data: str) -> Mapping[str, Any]:
     """Return size and SHA-256 of decoded base64; of the text itself if it is not base64."""
-    content = _content(data)
+    content = decoded(data)
     return {"size_bytes": len(content), "sha256": sha256(content).hexdigest()}
 
 
@@ -44,7 +58,8 @@ def decoded_size(data: str | None) -> int:
     return 0 if not data else 3 * len(data.rstrip("=")) // 4
 
 
-def _content(data: str) -> bytes:
+def decoded(data: str) -> bytes:
+    """Return what base64 stands for; the text itself if it is not base64."""
     try:
         coded = "".join(data.split()).translate(_URL_SAFE)
         return base64.b64decode(coded + "=" * (-len(coded) % 4), validate=True)
@@ -83,7 +98,7 @@ class Sound:
 
     def add(self, data: str) -> None:
         """Add a piece, which is base64 by itself."""
-        content = _content(data)
+        content = decoded(data)
         self._size_bytes += len(content)
         self._digest.update(content)
 

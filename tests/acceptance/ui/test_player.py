@@ -270,4 +270,4 @@ async def test_a_request_is_readable_under_its_exchange(lengthy_tab: Tab) -> Non
     line = asked.locator("> summary")
     await expect(line).to_have_text("asked: 1 item, 1 of them new · 1 earlier item not repeated")
     await line.click()
-    await expect(asked.locator(".asked-message.is-new pre")).to_have_text("Again.")
+    await expect(asked.locator(".asked-message.is-new .text")).to_have_text("Again.")

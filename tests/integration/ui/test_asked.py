@@ -9,9 +9,12 @@ from sqlalchemy import URL
 
 from recorder.store.queries.reader import LogReader
 from recorder.ui import asked
-from tests.support.conversations import Conversations, answering, asking, call, message, response
+from tests.support.conversations import USAGE, Conversations, answering, asking, call, message, response
+from tests.support.pictures import about, png, shown
+from tests.support.rows import put_prices
 
 TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object"}}
+FILE = {"type": "input_file", "filename": "report.pdf", "file_data": "data:application/pdf;base64,JVBERi0xLjcK"}
 OTHER = {**TOOL, "description": "Tell the weather."}
 
 
@@ -74,3 +77,24 @@ async def test_a_request_that_nobody_here_reads(tmp_path: Path) -> None:
     made = Conversations(tmp_path / "log.db").session("s")
     made.exchange([b"data: 1\n\n"], body={"q": 1}, api="other", provider="mine", target="/mine/x")
     assert (await read(made.database, 1))["read"] is None
+
+
+async def test_a_request_says_what_its_cache_missed_and_what_that_cost(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    stale = {**USAGE, "input_tokens_details": {"cached_tokens": 0}}
+    long = asking("Weather? " * 500)
+    made.exchange(response(*call("get_weather", "{}")), body=body(long))
+    made.exchange(response(usage=stale), body=body([*long, *answering("18 °C")], tools=[OTHER]), at_s=9.0)
+    put_prices(made.database, input="2", cache_read="0.5", output="0")
+    cache = (await read(made.database, 2, is_brief=True))["cache"]
+    assert (cache["class"], cache["previous_number"]) == ("prefix_changed", 1)
+    assert (cache["path"], cache["after"]) == ("tools[0].description", "Tell the weather.")
+    assert float(cache["cost_usd"]) == cache["missed_tokens"] * 1.5e-6 > 0
+
+
+async def test_pictures_and_files_are_told_without_their_bytes(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    made.exchange(response(), body=body([{"role": "user", "content": [shown(png()), FILE]}]))
+    picture, file = (await read(made.database, 1))["read"]["message_list"][0]["parts"]
+    assert picture["pictures"] == [{"mime_type": "image/png", **about(png())}]
+    assert (file["name"], file["text"]) == ("report.pdf", "application/pdf, 9 bytes")

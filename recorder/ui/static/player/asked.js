@@ -1,17 +1,24 @@
 // What an exchange asked for: a folded line, and on demand the system prompt, the tools, the messages and the settings.
 
 import { el, fill } from "../dom.js";
-import { count, messageOf, plural } from "../format.js";
+import { count, dollars, messageOf, plural } from "../format.js";
 import { prettyJson, visible } from "../pretty.js";
+import { markdown } from "./markdown.js";
+import { pictures } from "./picture.js";
+import { DrawnText } from "./text.js";
 
 /** Characters of a system prompt that are shown around the first one that differs. */
 const AROUND = 60;
 
 /** The request of an exchange. Its sizes are asked for when it is first visible, its texts when it is opened. */
 export class AskedView {
-  /** @param {(isBrief: boolean) => Promise<Asked>} load */
-  constructor(load) {
+  /**
+   * @param {(isBrief: boolean) => Promise<Asked>} load
+   * @param {import("./picture.js").LoadPicture} loadPicture
+   */
+  constructor(load, loadPicture) {
     this.load = load;
+    this.loadPicture = loadPicture;
     this.isLoaded = false;
     this.isOpened = false;
     this.line = el("summary", { class: "quiet" });
@@ -29,8 +36,9 @@ export class AskedView {
     if (this.isLoaded) return;
     this.isLoaded = true;
     try {
-      const { read } = await this.load(true);
-      if (read) fill(this.line, summary(read));
+      const { read, cache } = await this.load(true);
+      const missed = cache && missedWords(cache);
+      if (read) fill(this.line, summary(read), missed ? el("span", { class: "missed" }, ` · ${missed}`) : null);
       this.element.hidden = !read;
     } catch {
       this.isLoaded = false; // the request is not whole yet: the next state asks again
@@ -43,7 +51,7 @@ export class AskedView {
     fill(this.place, el("p", { class: "note" }, "Loading…"));
     try {
       const asked = await this.load(false);
-      fill(this.place, ...parts(asked));
+      fill(this.place, ...parts(asked, this.loadPicture));
     } catch (error) {
       this.isOpened = false;
       fill(this.place, el("p", { class: "error", role: "alert" }, messageOf(error)));
@@ -72,18 +80,69 @@ function summary(read) {
   return `asked: ${known.filter(Boolean).join(" · ")}`;
 }
 
-/** @param {Asked} asked */
-function parts({ read, before, is_complete }) {
+/**
+ * Say what of a request the cache of the provider could have had, and what it cost that it had less.
+ * @param {CacheTurn} cache
+ */
+function missedWords(cache) {
+  if (!cache.missed_tokens) return "";
+  const about = cache.is_estimate ? "about " : "";
+  const cost = cache.cost_usd === null ? "" : `, ${dollars(Number(cache.cost_usd) * 1e12)} more`;
+  return `${about}${plural(cache.missed_tokens, "token")} read again uncached${cost}`;
+}
+
+/**
+ * @param {Asked} asked
+ * @param {import("./picture.js").LoadPicture} load
+ */
+function parts({ read, before, cache, is_complete }, load) {
   if (!read) return [];
   const settings = Object.entries(read.settings).map(([name, value]) => `${name} ${JSON.stringify(value)}`);
+  const missed = cache && missedWords(cache) ? cacheNote(cache) : null;
+  const place = missed ? partOf(cache?.path ?? "") : "";
   return [
     is_complete ? null : el("p", { class: "note" }, "What came before this request was not recorded."),
     before === null ? null : el("p", { class: "note" }, `Marked is what differs from the request of exchange ${before}.`),
+    place === "" ? missed : null,
+    place === "system" ? missed : null,
     read.system_chars ? folded("system", read.system_chars, systemPart(read)) : null,
+    place === "tools" ? missed : null,
     ...toolParts(read),
-    ...messageParts(read),
+    place === "messages" ? missed : null,
+    ...messageParts(read, load),
     settings.length ? el("p", { class: "quiet" }, visible(settings.join(" · "))) : null,
   ].filter((part) => part !== null);
+}
+
+/**
+ * Return the part of a request that a path in it leads to, in the words of any API; empty for a setting.
+ * @param {string} path
+ */
+function partOf(path) {
+  if (/^(?:\w+\.)?(?:instructions|system)/i.test(path)) return "system";
+  if (/^(?:\w+\.)?tools/.test(path)) return "tools";
+  return /^(?:\w+\.)?(?:input|messages|contents|prompt)\b/.test(path) ? "messages" : "";
+}
+
+/**
+ * Say where the prompt that the provider compares first differs, and what that cost.
+ * @param {CacheTurn} cache
+ */
+function cacheNote(cache) {
+  const { path, previous_number, before, after } = cache;
+  const line = (/** @type {string} */ sign, /** @type {string | null} */ text) =>
+    text === null ? null : el("div", { class: "mono" }, `${sign} ${visible(text)}`);
+  return el(
+    "div",
+    { class: "note is-new" },
+    el("span", { class: "missed" }, missedWords(cache)),
+    ": ",
+    el("b", {}, cache.class.replaceAll("_", " ")),
+    previous_number === null ? null : ` since exchange ${previous_number}`,
+    path ? el("span", {}, " at ", el("span", { class: "mono" }, visible(path))) : null,
+    line("−", before),
+    line("+", after),
+  );
 }
 
 /** @param {AskedRequest} read */
@@ -102,7 +161,7 @@ function systemPart(read) {
           `It differs from character ${count(at + 1)} on: `,
           el("span", { class: "mono" }, visible(`${text.slice(from, at)}▸${text.slice(at, at + AROUND)}`)),
         ),
-    cutText(read.system),
+    cutText(read.system, markdown),
   );
 }
 
@@ -118,7 +177,7 @@ function toolParts(read) {
         el("span", { class: "mono" }, visible(tool.name), " "),
         tool.state === "same" ? null : el("span", { class: "badge warning" }, tool.state),
       ),
-      tool.description.chars ? el("p", {}, visible(tool.description.text)) : null,
+      tool.description.chars ? cutText(tool.description, markdown) : null,
       tool.parameters.chars ? cutText(tool.parameters) : null,
     ),
   );
@@ -130,8 +189,11 @@ function toolParts(read) {
   ];
 }
 
-/** @param {AskedRequest} read */
-function messageParts(read) {
+/**
+ * @param {AskedRequest} read
+ * @param {import("./picture.js").LoadPicture} load
+ */
+function messageParts(read, load) {
   const first = read.first_message ?? 0;
   const messages = read.message_list ?? [];
   const kept = read.kept_messages ?? messages.length + first;
@@ -139,16 +201,17 @@ function messageParts(read) {
   const shown = messages.slice(old.length);
   return [
     first ? el("p", { class: "note" }, `The first ${count(first)} items are not shown here.`) : null,
-    old.length && shown.length ? folded("as before", old.length, el("div", {}, ...old.map((message) => messagePart(message, false)))) : null,
-    ...(shown.length ? shown : old).map((message) => messagePart(message, shown.length > 0 && kept < read.messages)),
+    old.length && shown.length ? folded("as before", old.length, el("div", {}, ...old.map((message) => messagePart(message, false, load)))) : null,
+    ...(shown.length ? shown : old).map((message) => messagePart(message, shown.length > 0 && kept < read.messages, load)),
   ];
 }
 
 /**
  * @param {AskedMessage} message
  * @param {boolean} isNew
+ * @param {import("./picture.js").LoadPicture} load
  */
-function messagePart(message, isNew) {
+function messagePart(message, isNew, load) {
   return el(
     "div",
     { class: isNew ? "asked-message is-new" : "asked-message" },
@@ -160,7 +223,8 @@ function messagePart(message, isNew) {
         {},
         part.kind === "text" ? null : el("span", { class: "quiet" }, part.kind.replaceAll("_", " "), " "),
         part.name ? el("span", { class: "mono" }, visible(part.name)) : null,
-        part.chars ? cutText(part) : null,
+        part.pictures.length ? el("div", { class: "pictures" }, ...pictures(part.pictures, load)) : null,
+        part.chars ? cutText(part, ["text", "reasoning"].includes(part.kind) ? markdown : undefined) : null,
       ),
     ),
   );
@@ -175,14 +239,21 @@ function folded(title, number, content) {
   return el("details", {}, el("summary", {}, title, el("span", { class: "quiet" }, ` ${count(number)}`)), content);
 }
 
-/** @param {AskedText | undefined} given */
-function cutText(given) {
+/**
+ * @param {AskedText | undefined} given
+ * @param {import("./text.js").Style} [style] of a text that is said to somebody; without one it is code
+ */
+function cutText(given, style) {
   const { text, chars } = given ?? { text: "", chars: 0 };
-  const isJson = /^\s*[[{]/.test(text);
+  const drawn = new DrawnText(null, style);
+  const shown = visible(text);
+  if (!drawn.setTree(shown)) {
+    drawn.set(/^\s*[[{]/.test(text) ? visible(prettyJson(text, text.length < chars)) : shown);
+  }
   return el(
     "div",
-    {},
-    el("pre", { class: "code", dir: "auto" }, visible(isJson ? prettyJson(text, text.length < chars) : text)),
+    { class: style ? "asked-text" : "asked-text code", dir: "auto" },
+    drawn.element,
     text.length < chars
       ? el("p", { class: "note" }, `The first ${count(text.length)} of ${count(chars)} characters.`)
       : null,

@@ -15,6 +15,7 @@ const AHEAD = "400px";
  * @property {(number: number, pos: number) => void} seek an event is chosen by one of its traces
  * @property {(chosen: ChosenText[]) => void} selected texts were selected; none: nothing is
  * @property {(number: number, isBrief: boolean) => Promise<Asked>} asked
+ * @property {import("./section.js").LoadOfExchange} picture
  * @property {(exchange: ExchangeSummary) => (string | null)} rawLink
  */
 /** @typedef {{ exchange: number, path: Path, start: number, end: number }} ChosenText */

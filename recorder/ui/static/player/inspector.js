@@ -155,7 +155,8 @@ function payload(details) {
   const raw = typeof details.event.raw === "string" ? details.event.raw : "";
   const text = new DrawnText(null);
   text.element.classList.add("json");
-  text.set(prettyJson(details.payload ?? raw));
+  const shown = details.payload ?? raw;
+  if (!text.setTree(shown)) text.set(prettyJson(shown));
   return text.element;
 }
 

@@ -2,10 +2,14 @@
 
 import { el, fill, setText } from "../dom.js";
 import { duration } from "../format.js";
+import { markdown } from "./markdown.js";
+import { picturesIn } from "./picture.js";
 import { DrawnText } from "./text.js";
 
 /** Texts of an item, in the order in which they are read. */
 const TEXTS = ["summary", "text", "refusal", "arguments", "output"];
+/** Those that a tool reads or writes: the others are said to a person. */
+const OF_TOOLS = ["arguments", "output"];
 /** Keys of an item that its head shows in a way of its own, or not at all. */
 const IN_HEAD = new Set([
   "kind",
@@ -27,9 +31,13 @@ const REST_CHARS = 50_000;
 
 /** The item; what did not change since the last state is not touched. */
 export class ItemView {
-  /** @param {number} index */
-  constructor(index) {
+  /**
+   * @param {number} index
+   * @param {import("./picture.js").LoadPicture} load
+   */
+  constructor(index, load) {
     this.index = index;
+    this.load = load;
     /** @type {ItemDocument | null} */
     this.item = null;
     /** @type {Map<string, DrawnText>} */
@@ -41,11 +49,13 @@ export class ItemView {
     this.facts = el("span", { class: "item-facts quiet" });
     this.rest = el("div", { class: "item-rest" });
     this.body = el("div", { class: "item-body" });
+    this.pictures = el("div", { class: "pictures" });
     this.element = el(
       "article",
       { class: "item", "data-item": index },
       el("div", { class: "item-head" }, this.label, this.name, this.facts),
       this.body,
+      this.pictures,
       this.rest,
     );
   }
@@ -57,7 +67,9 @@ export class ItemView {
     this.item = item;
     const isOther = (/** @type {string} */ key) => !TEXTS.includes(key) && item[key] !== before?.[key];
     if (!before || [...Object.keys(item), ...Object.keys(before)].some(isOther)) this.#drawHead(item);
-    for (const name of TEXTS) if (item[name] !== before?.[name]) this.#drawField(name, item[name]);
+    const hasEnded = item.status !== before?.status;
+    for (const name of TEXTS) if (hasEnded || item[name] !== before?.[name]) this.#drawField(name, item[name]);
+    if (item.output !== before?.output) fill(this.pictures, ...picturesIn(item.output, this.load));
   }
 
   /** @param {ItemDocument} item */
@@ -131,10 +143,13 @@ export class ItemView {
     const key = path.join("/");
     let text = this.texts.get(key);
     if (!text) {
-      text = new DrawnText(typeof value === "string" ? ["items", this.index, ...path] : null);
+      const place = typeof value === "string" ? ["items", this.index, ...path] : null;
+      text = new DrawnText(place, OF_TOOLS.includes(String(path[0])) ? undefined : markdown);
       this.texts.set(key, text);
       field.append(text.element);
     }
-    text.set(typeof value === "string" ? value : JSON.stringify(value));
+    const shown = typeof value === "string" ? value : JSON.stringify(value);
+    // What still comes is not JSON yet.
+    if (this.item?.status === "in_progress" || !text.setTree(shown)) text.set(shown);
   }
 }

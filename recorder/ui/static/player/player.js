@@ -99,6 +99,7 @@ export class Player {
       seek: (number, pos) => this.seek(number, pos),
       selected: (chosen) => this.writers.find(chosen),
       asked: (number, isBrief) => source.asked(session, number, isBrief),
+      picture: (number, of, digest) => source.picture(session, number, of, digest),
       rawLink: (exchange) => (source.isFile ? null : `#/raw/${encodeURIComponent(session)}/${exchange.number}`),
     });
     this.turns = new TurnList((number) => this.toTurn(number));

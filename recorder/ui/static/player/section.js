@@ -13,7 +13,13 @@ const ANOMALIES = 50;
  * @typedef {object} SectionOptions
  * @property {(number: number, pos: number) => void} seek an event is chosen by one of its traces
  * @property {(number: number, isBrief: boolean) => Promise<Asked>} asked
+ * @property {LoadOfExchange} picture
  * @property {(exchange: ExchangeSummary) => (string | null)} rawLink
+ */
+
+/**
+ * @typedef {(number: number, of: "response" | "model", digest: import("./picture.js").PictureDigest) => Promise<Blob>}
+ *   LoadOfExchange
  */
 
 /** The section of an exchange; it is drawn when it is visible. */
@@ -45,7 +51,10 @@ export class Section {
       el("span", { class: "field-name" }, "user"),
       this.userText,
     );
-    this.asked = new AskedView((isBrief) => options.asked(this.exchange.number, isBrief));
+    this.asked = new AskedView(
+      (isBrief) => options.asked(this.exchange.number, isBrief),
+      (digest) => options.picture(this.exchange.number, "model", digest),
+    );
     this.list = el("div", { class: "items" });
     this.anomalies = el("ul", { class: "anomalies" });
     this.usage = el("p", { class: "tally" });
@@ -192,7 +201,7 @@ export class Section {
     items.forEach((item, index) => {
       let view = this.items[index];
       if (!view) {
-        view = new ItemView(index);
+        view = new ItemView(index, (digest) => this.options.picture(this.exchange.number, "response", digest));
         this.items.push(view);
         this.list.append(view.element);
       }

@@ -3,6 +3,7 @@
 import { el } from "../dom.js";
 import { count } from "../format.js";
 import { countWhile } from "../search.js";
+import { jsonTree } from "./json_tree.js";
 
 /** Characters of a text that are drawn before somebody wants all. */
 const DRAWN = 200_000;
@@ -11,16 +12,28 @@ const BLOCK = 4_000;
 /** or here, in the middle of a line. */
 const LONGEST_BLOCK = 20_000;
 
-/** @typedef {{ element: HTMLElement, node: Text, start: number, isFull: boolean }} TextBlock */
+/**
+ * @typedef {{ kind: string, length: number }} Token a stretch of a text that looks the same; its kind is a class, or
+ * empty for what is only text
+ * @typedef {(text: string, state: string) => { tokens: Token[], state: string }} Style what a block looks like, and
+ * what the next one begins with
+ * @typedef {{ node: Text, start: number, kind: string, top: Node }} TextPart a node, where it begins in its block
+ * @typedef {{ element: HTMLElement, start: number, text: string, parts: TextPart[], isFull: boolean, state: string,
+ *   next: string }} TextBlock
+ */
 
-/** @type {WeakMap<Node, { text: DrawnText, block: TextBlock }>} */
+/** @type {WeakMap<Node, { text: DrawnText, block: TextBlock, part: TextPart }>} */
 const OWNERS = new WeakMap();
 
-/** A text, drawn with exactly its characters. */
+/** A text, drawn with exactly its characters: a style only puts elements around some of them. */
 export class DrawnText {
-  /** @param {Path | null} path of the text in the document of its exchange; null if it is not text of that */
-  constructor(path) {
+  /**
+   * @param {Path | null} path of the text in the document of its exchange; null if it is not text of that
+   * @param {Style} [style]
+   */
+  constructor(path, style = plain) {
     this.path = path;
+    this.style = style;
     this.content = el("div", { class: "text", "data-path": path && JSON.stringify(path) });
     this.element = el("div", { class: "text-place" }, this.content);
     /** @type {HTMLElement | null} */
@@ -31,6 +44,36 @@ export class DrawnText {
     this.limit = DRAWN;
     /** @type {TextBlock[]} */
     this.blocks = [];
+    this.isTree = false;
+  }
+
+  /**
+   * Draw a text that is JSON as a tree. Return false if it is not, or too long for one.
+   * @param {string} value
+   */
+  setTree(value) {
+    if (this.isTree && value === this.value) return true;
+    const tree = jsonTree(value);
+    if (!tree) return false;
+    this.#clear();
+    this.isTree = true;
+    this.value = value;
+    this.drawn = value;
+    const parts = tree.nodes.map(({ node, start }) => ({ node, start, kind: "", top: node }));
+    const block = { element: tree.element, start: 0, text: value, parts, isFull: true, state: "", next: "" };
+    for (const part of parts) OWNERS.set(part.node, { text: this, block, part });
+    this.blocks.push(block);
+    this.content.append(tree.element);
+    this.#offerRest();
+    return true;
+  }
+
+  #clear() {
+    this.content.replaceChildren();
+    this.blocks = [];
+    this.isTree = false;
+    this.value = "";
+    this.drawn = "";
   }
 
   /**
@@ -38,6 +81,7 @@ export class DrawnText {
    * @param {string} value
    */
   set(value) {
+    if (this.isTree) this.#clear();
     if (value === this.value) return;
     this.value = value;
     const wanted = value.length > this.limit ? value.slice(0, this.limit) : value;
@@ -60,8 +104,10 @@ export class DrawnText {
     const range = document.createRange();
     const from = this.#blockAt(start);
     const to = this.#blockAt(last - 1);
-    range.setStart(from.node, start - from.start);
-    range.setEnd(to.node, last - to.start);
+    const first = partAt(from, start - from.start);
+    const final = partAt(to, last - 1 - to.start);
+    range.setStart(first.node, start - from.start - first.start);
+    range.setEnd(final.node, last - to.start - final.start);
     return range;
   }
 
@@ -76,12 +122,10 @@ export class DrawnText {
       this.blocks.pop()?.element.remove();
     }
     const last = this.blocks.at(-1);
-    if (last) {
-      const rest = length - last.start;
-      if (rest < last.node.length) {
-        last.node.deleteData(rest, last.node.length - rest);
-        last.isFull = false;
-      }
+    if (last && last.start + last.text.length > length) {
+      last.text = last.text.slice(0, length - last.start);
+      last.isFull = false;
+      this.#restyle(last);
     }
     this.drawn = this.drawn.slice(0, length);
   }
@@ -92,26 +136,71 @@ export class DrawnText {
     while (at < text.length) {
       let last = this.blocks.at(-1);
       if (!last || last.isFull) last = this.#block();
-      const room = LONGEST_BLOCK - last.node.length;
-      const line = text.indexOf("\n", at + Math.max(0, BLOCK - last.node.length - 1));
+      const room = LONGEST_BLOCK - last.text.length;
+      const line = text.indexOf("\n", at + Math.max(0, BLOCK - last.text.length - 1));
       let end = line >= 0 && line < at + room ? line + 1 : Math.min(text.length, at + room);
       // A character of two units is in one block, else it would be drawn as two that are unknown.
       if (end < text.length && isHighSurrogate(text.charCodeAt(end - 1))) end += 1;
-      last.node.appendData(text.slice(at, end));
-      last.isFull = last.node.length >= LONGEST_BLOCK || (last.node.length >= BLOCK && text[end - 1] === "\n");
+      last.text += text.slice(at, end);
+      last.isFull = last.text.length >= LONGEST_BLOCK || (last.text.length >= BLOCK && text[end - 1] === "\n");
+      this.#restyle(last);
       at = end;
     }
   }
 
   #block() {
     const before = this.blocks.at(-1);
-    const node = document.createTextNode("");
-    const element = el("div", { class: "text-block" }, node);
-    const block = { element, node, start: before ? before.start + before.node.length : 0, isFull: false };
-    OWNERS.set(node, { text: this, block });
+    const element = el("div", { class: "text-block" });
+    const start = before ? before.start + before.text.length : 0;
+    /** @type {TextBlock} */
+    const block = { element, start, text: "", parts: [], isFull: false, state: before?.next ?? "", next: "" };
     this.blocks.push(block);
     this.content.append(element);
     return block;
+  }
+
+  /**
+   * Draw a block again, from the first part on that is another one: a selection before it stays.
+   * @param {TextBlock} block
+   */
+  #restyle(block) {
+    const { parts, text } = block;
+    const { tokens, state } = this.style(text, block.state);
+    block.next = state;
+    let at = 0;
+    let place = 0;
+    for (const { kind, length } of tokens) {
+      const wanted = text.slice(at, at + length);
+      const old = parts[place];
+      if (old?.kind === kind && wanted.startsWith(old.node.data)) {
+        if (wanted.length > old.node.length) old.node.appendData(wanted.slice(old.node.length));
+        old.start = at;
+      } else if (old?.kind === kind && old.node.data.startsWith(wanted)) {
+        old.node.deleteData(wanted.length, old.node.length - wanted.length);
+        old.start = at;
+      } else {
+        for (const { top } of parts.splice(place)) block.element.removeChild(top);
+        parts.push(this.#part(block, kind, wanted, at));
+      }
+      at += length;
+      place += 1;
+    }
+    for (const { top } of parts.splice(place)) block.element.removeChild(top);
+  }
+
+  /**
+   * @param {TextBlock} block
+   * @param {string} kind
+   * @param {string} text
+   * @param {number} start
+   */
+  #part(block, kind, text, start) {
+    const node = document.createTextNode(text);
+    const top = kind ? el(TAGS[kind] ?? "span", { class: kind }, node) : node;
+    const part = { node, start, kind, top };
+    OWNERS.set(node, { text: this, block, part });
+    block.element.append(top);
+    return part;
   }
 
   #offerRest() {
@@ -136,14 +225,48 @@ export class DrawnText {
   }
 }
 
+/** Elements that have a meaning of their own. @type {Record<string, string>} */
+const TAGS = { "md-strong": "strong", "md-heading": "strong", "md-em": "em", "md-code": "code" };
+
+/** @type {Style} */
+function plain(text) {
+  return { tokens: [{ kind: "", length: text.length }], state: "" };
+}
+
 /**
- * Return the text and the offset in it that a place of the DOM is.
+ * @param {TextBlock} block
+ * @param {number} offset
+ */
+function partAt({ parts }, offset) {
+  return parts[countWhile(parts.length, (place) => parts[place].start <= offset) - 1];
+}
+
+/**
+ * Return the text and the offset in it that a place of the DOM is: in one of its nodes, or before the first one there.
  * @param {Node} node
  * @param {number} offset
  */
 export function textOffset(node, offset) {
+  if (node instanceof Text) return placeOf(node, offset);
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const child = node.childNodes[offset];
+  walker.currentNode = child ?? lastOf(node);
+  const first = child instanceof Text ? child : walker.nextNode();
+  return first && placeOf(first, 0);
+}
+
+/** @param {Node} node @returns {Node} */
+function lastOf(node) {
+  return node.lastChild ? lastOf(node.lastChild) : node;
+}
+
+/**
+ * @param {Node} node
+ * @param {number} offset
+ */
+function placeOf(node, offset) {
   const owner = OWNERS.get(node);
-  return owner ? { text: owner.text, offset: owner.block.start + offset } : null;
+  return owner ? { text: owner.text, offset: owner.block.start + owner.part.start + offset } : null;
 }
 
 /**

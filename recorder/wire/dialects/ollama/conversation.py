@@ -21,6 +21,7 @@ from recorder.wire.dialects.conversation import (
 )
 from recorder.wire.dialects.joined_by_name import JoinedByName
 from recorder.wire.dialects.json_values import Object, array, flag, names, object_, objects, places, text, word
+from recorder.wire.dialects.media import picture_type
 
 _ROLES: Mapping[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
@@ -32,9 +33,6 @@ top_p:fraction options.top_p
 """)
 
 _MODES = {True: "enabled", False: "disabled"}
-
-_TYPES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGO": "image/gif", "UklGR": "image/webp"}
-"""The types of pictures by the beginning of their base64: nobody says them, the server looks at the bytes."""
 
 
 class OllamaConversation(JoinedByName):
@@ -112,8 +110,7 @@ def _texts(content: Any) -> Iterator[Part]:
 def _pictures(message: Object) -> Iterator[Part]:
     for given in array(message, "images"):
         if isinstance(given, str):
-            types = (type for beginning, type in _TYPES.items() if given.startswith(beginning))
-            type = next(types, "image/png")
+            type = picture_type(given) or "image/png"  # nobody says it: the server looks at the bytes
             yield image_part({"type": "image", "data": given}, f"data:{type};base64,{given}")
 
 

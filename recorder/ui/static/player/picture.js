@@ -1,0 +1,72 @@
+// Pictures out of the log: asked for when they are visible, drawn from bytes whose type the viewer has looked at.
+
+import { el } from "../dom.js";
+import { messageOf, size } from "../format.js";
+
+/** Pictures of one item or part that are drawn. */
+const MOST = 12;
+
+/** @typedef {{ mime_type?: string, size_bytes: number, sha256: string }} PictureDigest */
+/** @typedef {(digest: PictureDigest) => Promise<Blob>} LoadPicture */
+
+/**
+ * Return the pictures that the output of an item is about: `{"images": […]}`, or one by itself.
+ * @param {unknown} output
+ * @param {LoadPicture} load
+ */
+export function picturesIn(output, load) {
+  if (typeof output !== "string" || !output.includes('"sha256"')) return [];
+  /** @type {any} */
+  let value;
+  try {
+    value = JSON.parse(output);
+  } catch {
+    return [];
+  }
+  /** @type {PictureDigest[]} */
+  const found = Array.isArray(value?.images) ? value.images : [value];
+  return pictures(found.filter(isPicture), load);
+}
+
+/** @param {PictureDigest} found */
+function isPicture(found) {
+  return typeof found?.sha256 === "string" && /^image\/|^$/.test(String(found.mime_type ?? ""));
+}
+
+/**
+ * @param {PictureDigest[]} digests
+ * @param {LoadPicture} load
+ */
+export function pictures(digests, load) {
+  return digests.slice(0, MOST).map((digest) => thumbnail(digest, load));
+}
+
+/**
+ * Return a picture, small until it is pressed.
+ * @param {PictureDigest} digest
+ * @param {LoadPicture} load
+ */
+function thumbnail(digest, load) {
+  const name = `${digest.mime_type || "image"}, ${size(digest.size_bytes)}`;
+  const button = el("button", {
+    type: "button",
+    class: "picture",
+    title: name,
+    "aria-label": `Image: ${name}`,
+    "aria-pressed": "false",
+    onclick: () => button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true")),
+  });
+  const seen = new IntersectionObserver(async (entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    seen.disconnect();
+    try {
+      const url = URL.createObjectURL(await load(digest));
+      const done = () => URL.revokeObjectURL(url);
+      button.replaceChildren(el("img", { src: url, alt: "", onload: done, onerror: done }));
+    } catch (error) {
+      button.replaceChildren(messageOf(error));
+    }
+  });
+  seen.observe(button);
+  return button;
+}
