@@ -251,7 +251,7 @@ github-copilot https://api.githubcopilot.com/ openai-chat,openai-responses COPIL
  hosts=api\.(?:individual|business|enterprise)\.githubcopilot\.com
 # https://bedrock-runtime.REGION.amazonaws.com; anthropic-python, lib/bedrock/_client.py. `recorder env boto3` is for
 # clients that sign, for the host that they ask.
-bedrock - bedrock-converse,bedrock-invoke,openai-chat AWS_BEARER_TOKEN_BEDROCK
+bedrock - bedrock-converse,bedrock-invoke,bedrock-models,openai-chat AWS_BEARER_TOKEN_BEDROCK
  ANTHROPIC_BEDROCK_BASE_URL={url}/bedrock
  telemetry_name=aws.bedrock price_name=aws hosts=bedrock-runtime[a-z0-9.-]*\.amazonaws\.com
  | bedrock-key ABSK(?=Q) [A-Za-z0-9+/] 60 ={0,2}

@@ -114,6 +114,7 @@ PATHS = {
     "anthropic-sessions": "/v1/sessions/sesn_1/events/stream",
     "bedrock-converse": "/model/m/converse-stream",
     "bedrock-invoke": "/model/claude/invoke-with-response-stream",
+    "bedrock-models": "/model/amazon.nova/invoke-with-response-stream",
     "gemini": "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse",
     "gemini-interactions": "/v1beta/interactions",
     "mcp": "/mcp",

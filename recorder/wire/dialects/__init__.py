@@ -57,6 +57,7 @@ _FOLDERS = (
     "recorder.wire.dialects.ollama",
     "recorder.wire.dialects.bedrock_converse",
     "recorder.wire.dialects.bedrock_invoke",
+    "recorder.wire.dialects.bedrock_models",
     "recorder.wire.dialects.openai_agents",
     "recorder.wire.dialects.openai_realtime",
     "recorder.wire.dialects.gemini_live",

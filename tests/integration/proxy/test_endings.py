@@ -161,6 +161,11 @@ LAST_OF_ALL: dict[str, tuple[str, str, list[bytes]]] = {
         "application/vnd.amazon.eventstream",
         [chunk({"type": "message_delta"}), chunk({"type": "message_stop"})],
     ),
+    "bedrock-models": (
+        "/model/meta.llama/invoke-with-response-stream",
+        "application/vnd.amazon.eventstream",
+        [chunk({"generation": "Hi"}), chunk({"generation": "", "amazon-bedrock-invocationMetrics": {}})],
+    ),
 }
 MINE = {"routes": ["POST /mine"], "type": "kind", "text": {"say": "words"}, "end": {"over": ""}}
 

@@ -74,7 +74,7 @@ class ConverseDecoder(JsonDecoder):
             return (MalformedPayload("the payload is not a JSON object"),)
         if type in EXCEPTIONS:
             return (msgspec.structs.replace(failed(payload), type=type),)
-        meaning = _MEANINGS.get(type or "")
+        meaning = MEANINGS.get(type or "")
         return (unknown(type),) if meaning is None else meaning(self, payload)
 
     def whole(self, payload: Any) -> Facts:
@@ -167,7 +167,7 @@ def _used(event: Object) -> Facts:
     return (UsageReported(Usage(**counts), as_json(usage)),)
 
 
-_MEANINGS: Mapping[str, Callable[[ConverseDecoder, Object], Facts]] = {
+MEANINGS: Mapping[str, Callable[[ConverseDecoder, Object], Facts]] = {
     "messageStart": lambda decoder, event: (),
     "contentBlockStart": ConverseDecoder._on_start,
     "contentBlockDelta": ConverseDecoder._on_delta,

@@ -1,8 +1,7 @@
 """Bedrock's InvokeModel with a model of Anthropic: its Messages, each event as base64 in a `chunk` of AWS's stream.
 
 The request is Anthropic's, without the model, which the path names; the answer is too. What is said here is only what
-differs. Other models have bodies of their own on these paths, and stay `other`. Must not know: other wire formats, but
-for Anthropic Messages and for what is AWS's.
+differs. Must not know: other wire formats, but for Anthropic Messages and for what is AWS's.
 
 Written after anthropic-python 2.11 and the service model of botocore 1.44.
 """

@@ -100,8 +100,8 @@ PROFILE = "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Aapplication-inference-profile%2
         (MODEL, {}, "bedrock-invoke"),
         (PROFILE, {"anthropic_version": "bedrock-2023-05-31"}, "bedrock-invoke"),
         (PROFILE, {"anthropic_version": "2026-10-21"}, "bedrock-invoke"),
-        (PROFILE, {"inputText": "Hi"}, "other"),
-        ("amazon.titan-text-lite-v1", {"inputText": "Hi"}, "other"),
+        (PROFILE, {"inputText": "Hi"}, "bedrock-models"),
+        ("amazon.titan-text-lite-v1", {"inputText": "Hi"}, "bedrock-models"),
     ],
 )
 def test_only_what_is_asked_of_anthropics_models_is_of_this_format(model: str, body: Any, api: str) -> None:

@@ -351,6 +351,7 @@ ROUTES = [
     ("POST", "/mcp/other", "other"),
     ("POST", "/model/eu.amazon.nova%3A0/converse-stream", "bedrock-converse"),
     ("POST", "/bedrock/model/us.anthropic.claude-opus-5/invoke", "bedrock-invoke"),
+    ("POST", "/model/us.amazon.nova-lite-v1%3A0/invoke-with-response-stream", "bedrock-models"),
     ("POST", "/api/chat", "ollama"),
     ("POST", "/ollama/api/generate", "ollama"),
     ("GET", "/api/chat", "other"),
