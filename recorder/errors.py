@@ -7,6 +7,7 @@
     │   ├── StoreBusyError             another process holds it; the same call may succeed later
     │   ├── StoreLostError             its file was deleted or replaced while it was open: open it again
     │   └── StoreConflictError         the log has other content at that position
+    ├── BucketError            exit 1: an object store refused or is away: the same call may succeed later
     └── UpstreamError          exit 1: the upstream could not be reached, or broke off
 
 Foreign exceptions are translated into these in one place per library.
@@ -45,6 +46,10 @@ class StoreLostError(StoreError):
 
 class StoreConflictError(StoreError):
     """A position of the log that has other content already, or that would leave a hole before it."""
+
+
+class BucketError(RecorderError):
+    """An object store that refused, or that is away. The same call may succeed later."""
 
 
 class UpstreamError(RecorderError):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -26,8 +26,9 @@ import msgspec
 
 from recorder.errors import StoreConflictError, StoreError
 from recorder.ingest.assembler import Assembler
-from recorder.ingest.pending import Batch, RecordSource, no_request
+from recorder.ingest.pending import Batch, no_request
 from recorder.ingest.recent_events import RecentEvents
+from recorder.ingest.record_source import JournalRecordSource
 from recorder.ingest.recovery import Heartbeat, end_forsaken, end_open, late_counter, rest_of
 from recorder.ingest.session_lookup import (
     Continued,
@@ -37,11 +38,10 @@ from recorder.ingest.session_lookup import (
     session_in_store,
     sessions_of_open,
 )
-from recorder.journal import unreadable
-from recorder.journal.format import HEADER, START, Mark, Position, Record, begin, encode
+from recorder.journal.format import HEADER, START, Mark, Position, Record, begin
 from recorder.journal.reader import (
-    DamagedStretch,
     JournalReader,
+    carried_path,
     claimed,
     drop_carried,
     ingested,
@@ -66,62 +66,6 @@ from recorder.wire.grouping.history import may_continue
 from recorder.wire.grouping.session import HISTORY, PREVIOUS_RESPONSE, Grouping
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 
-READ_BYTES = 4 * 2**20  # at a time
-
-
-class JournalRecordSource(RecordSource):
-    """The journal of an ingester, which sets its place: open exchanges began there or later, or are carried to it."""
-
-    refusals = (StoreError, Stopped, Uncommitted, MemoryError)
-
-    def __init__(self, directory: Path) -> None:
-        self._directory, self._root = directory, directory.parent
-        self.place = START
-        self.writer_is_dead = False
-
-    def records(self, number: int, start: Position) -> Iterator[Record]:
-        """Yield the records of an open exchange; there may be more by now than were ingested."""
-        if start <= self.place:
-            yield from (record for record in read_carried(self._directory, self.place) if record.exchange == number)
-        yield from (record for record in self._from(max(start, self.place)) if record.exchange == number)
-
-    def records_of_open(self, numbers: Collection[int], until: Position) -> Iterator[Record]:
-        """Yield the records of all open exchanges, as far as they were ingested."""
-        for record in read_carried(self._directory, self.place):
-            if record.exchange in numbers:
-                yield record
-        for record in self._from(self.place):
-            if record.position > until:
-                return
-            if record.exchange in numbers:
-                yield record
-
-    def _from(self, place: Position) -> Iterator[Record]:
-        return JournalReader(self._directory, place).records(READ_BYTES, writer_is_dead=self.writer_is_dead)
-
-    def keep(self, name: str, session_id: str | None, records: Iterable[Record]) -> None:
-        file_name = f"{session_id or unreadable.UNKNOWN}.{name}.seg"
-        self._keep(f"what the journal has of exchange {name}", file_name, encode(records))
-
-    def keep_stretch(self, stretch: DamagedStretch) -> None:
-        """Move a damaged part of a segment into a file."""
-        file_name = f"{unreadable.UNKNOWN}.{self._directory.name}-{stretch.path.stem}-{stretch.offset}.damaged"
-        self._keep(f"{stretch.path} from byte {stretch.offset} on", file_name, unreadable.bytes_of(stretch))
-
-    def _keep(self, name: str, file_name: str, pieces: Iterable[bytes]) -> None:
-        """Put something aside before its segment is deleted, if there is room for it."""
-        place = unreadable.folder(self._root)
-        try:
-            is_stored = unreadable.keep(self._root, file_name, pieces)
-        except OSError as error:
-            log.error("%s cannot be kept in %s: %s", name, place, error.strerror)
-            return
-        if is_stored:
-            log.error("%s is kept in %s", name, place)
-        else:
-            log.error("%s is not kept: %s has reached %d MiB", name, place, unreadable.LIMIT_BYTES // 2**20)
-
-
 log = logging.getLogger(__name__)
 
 BATCH_BYTES = 4 * 2**20  # of journal a commit: beyond that larger commits are no faster
@@ -137,8 +81,21 @@ _payload = attrgetter("payload")
 class Ingester:
     """A reader of one recorder's journal that writes it into the store. Used from one thread."""
 
-    def __init__(self, store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> None:
+    def __init__(
+        self,
+        store: Store,
+        directory: Path,
+        pause: Pause,
+        redactor: Redactor = BY_SHAPE,
+        *,
+        carry_segments: int | None = None,
+        carried: Callable[[Path], None] = lambda _: None,
+    ) -> None:
+        """`carry_segments` replaces `CARRY_SEGMENTS`. `carried` is called with each file of carried records before that
+        takes the place of segments; if it raises `OSError`, these stay.
+        """
         self._store, self._directory, self._pause = store, directory, pause
+        self._carry_segments, self._carried = carry_segments, carried
         self._retry = Retry(store, pause)
         self._recorder_id, self._records = directory.name, JournalRecordSource(directory)
         self._heartbeat = Heartbeat(store, directory.name)
@@ -162,6 +119,11 @@ class Ingester:
             self._assembler.feed(record, self._records.place)
             if self._assembler.batch.size_bytes > COMMIT_BYTES:
                 self._commit()
+
+    @property
+    def place(self) -> Position:
+        """Return the place in the log: nothing from before its segment is needed any more."""
+        return self._records.place
 
     def step(self, *, writer_is_dead: bool = False) -> int:
         """Ingest and commit what the journal holds now, up to `BATCH_BYTES`. Returns how many bytes that was."""
@@ -212,16 +174,24 @@ class Ingester:
             pass
 
     def finish(self) -> None:
-        """Ingest the rest of a dead recorder, end what is open with `recorder_crash`, remove the journal.
+        """Ingest the rest of a dead recorder as `end` does, and forget it.
 
         Raises `Stopped` like `run`.
         """
+        self.end()
+        self.forget()
+
+    def end(self) -> None:
+        """Ingest the rest of a dead recorder, and end what is open with `recorder_crash`."""
         self._records.writer_is_dead = True
         while self.step(writer_is_dead=True):
             pass
         self._assembler.end_all()
         self._commit()
         self._retry(lambda: end_open(self._store, self._recorder_id))
+
+    def forget(self) -> None:
+        """Remove the journal of a recorder that has ended, and its place in the log."""
         remove(self._directory)
         self._retry(lambda: self._store.forget_offset(self._recorder_id))
 
@@ -283,7 +253,9 @@ class Ingester:
     def _commit(self) -> None:
         batch = self._assembler.take()
         place = min((exchange.start for exchange in self._assembler.open.values()), default=self._position)
-        is_far = not self._records.writer_is_dead and self._position.segment - place.segment > CARRY_SEGMENTS
+        is_far = not self._records.writer_is_dead and self._position.segment - place.segment > (
+            self._carry_segments or CARRY_SEGMENTS
+        )
         if is_far and is_worth_carrying(self._directory, place, self._records.place) and self._carry():
             place = self._position
         try:
@@ -374,6 +346,7 @@ class Ingester:
         """
         try:
             write_carried(self._directory, self._position, self._records_of_open())
+            self._carried(carried_path(self._directory, self._position))
         except OSError as error:
             log.warning("the journal cannot be shortened: %s", error.strerror)
             return False

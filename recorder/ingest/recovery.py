@@ -37,7 +37,8 @@ LOST = "what the journal had of it after this point is lost"
 _OPEN = Statement(
     f"SELECT session_id, exchange_id FROM exchanges WHERE recorder_id = :recorder_id AND NOT {has_ended('exchanges')}"
 )
-_RECORDERS = Statement("SELECT recorder_id FROM ingest_offsets")
+# Of a recorder whose segments are collected, the host is the URL of the bucket: its journal is elsewhere.
+_RECORDERS = Statement("SELECT recorder_id FROM ingest_offsets WHERE coalesce(host, '') NOT LIKE '%://%'")
 _END = Statement(select(events).where(of_exchange(events), IS_END))
 
 

@@ -227,6 +227,15 @@ class Journal:
         if not self._torn and self.files.size_bytes(name) < self._size and self._rotate():
             self.files.look()
 
+    def seal(self) -> None:
+        """End the current segment if it has a record and is the only one: a shipper takes whole ones only.
+
+        While others wait for it, it is not hurried: then they get as long as they may be.
+        """
+        is_only_one = not (self.directory / segment_name(self._segment - 1)).exists()
+        if is_only_one and self._size > self._empty_bytes:
+            self._rotate()
+
     def settle(self) -> None:
         """Write what ended exchanges still owe, as far as there is room."""
         while self._owing and self._owing[0].pay():

@@ -29,7 +29,7 @@ ORDER = (
     ("store", "proxy.http"),
     ("archive", "prices"),
     ("ingest", "proxy"),
-    ("replay",),
+    ("replay", "shipping"),
     ("recordings", "demo"),
     ("testing", "ui", "exports"),
     ("probe", "torture"),
@@ -132,7 +132,7 @@ def test_a_folder_imports_only_from_those_above_it() -> None:
 
 # What is imported in a function: it is optional, or takes a twentieth of a command's start and few runs need it.
 LATE = {
-    *("aiohttp", "duckdb", "genai_prices", "psycopg"),  # of an extra
+    *("aiohttp", "duckdb", "genai_prices", "obstore", "psycopg"),  # of an extra
     *("alembic", "difflib", "rapidfuzz", "rich", "uvloop"),
 }
 

@@ -145,14 +145,20 @@ class Store:
     """The database, open for writing. Opening creates it, or brings it to the newest schema."""
 
     def __init__(
-        self, url: str | Path | URL, busy_timeout_s: float = BUSY_TIMEOUT_S, answer_timeout_s: float = inf
+        self,
+        url: str | Path | URL,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+        answer_timeout_s: float = inf,
+        host: str | None = None,
     ) -> None:
         """`busy_timeout_s` is how long a transaction waits for another writer before it raises `StoreBusyError`.
 
         `answer_timeout_s` is the same for a server that does not answer. It is for a caller that repeats what it asked:
-        nobody knows whether the server still does it.
+        nobody knows whether the server still does it. `host` is where the recorders are whose places are set, if not on
+        this machine.
         """
         self.url = database_url(url)
+        self._host = host or platform.node()
         schema_of(self.url).upgrade(self.url, busy_timeout_s, answer_timeout_s)
         self._writer = writing_of(self.url).writer(self.url, busy_timeout_s, answer_timeout_s)
         self._appender = EventAppender(self._writer)
@@ -275,7 +281,7 @@ class Store:
     def set_offset(self, recorder_id: str, segment: int, offset: int) -> None:
         """Set how far the journal of a recorder is in the log, from the next commit on."""
         place = {"recorder_id": recorder_id, "segment": segment, "offset": offset}
-        self.run(_SET_OFFSET, {**place, "host": platform.node()})
+        self.run(_SET_OFFSET, {**place, "host": self._host})
 
     def renew(self, recorder_id: str) -> None:
         """Write a recorder's sign of life to a server, as `set_offset` does too. For idle moments."""

@@ -1,0 +1,325 @@
+"""Bucket → store: the segments of each recorder, in order, each once.
+
+A collector makes the journal of a recorder again in a folder of its own, segment by segment, and has an ingester read
+it: what holds for a journal holds for this one. The place in the log says what of it is needed, so segments from before
+it are deleted, and another collector that takes over begins there. Records of open exchanges that are carried over go
+into the bucket too, before the place is committed that needs them.
+
+Rules of this file:
+
+* The folder is a copy of what the bucket has. It is emptied before anything is put into it.
+* A segment that cannot be taken stays, and so do those after it: nothing is skipped. Other recorders go on.
+* Whatever fails, the next look goes on from what is in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from recorder.errors import BucketError, StoreError
+from recorder.ingest.ingester import Ingester
+from recorder.journal.format import START, Position
+from recorder.journal.reader import INGESTER_LOCK, PARTIAL, carried_path, claimed, is_journal, remove, segment_name
+from recorder.shipping.bucket import Bucket
+from recorder.shipping.lease import Leases
+from recorder.shipping.segments import END, Segment, Shipped, by_recorder
+from recorder.store.write.retry import COMPLAIN_S, Pause, Stopped
+from recorder.store.write.writer import Store
+from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
+
+log = logging.getLogger(__name__)
+
+CARRY_SEGMENTS = 16  # an edge ends a segment each second: a quarter of a minute is read again after a restart
+SEGMENTS_AT_ONCE = 8  # of one recorder in one look, 128 MiB at most: then the others come
+TAKEN_AT_ONCE = 4  # leases in one look: several collectors that begin together share the recorders
+AGAIN_S = 60.0  # after what cannot be taken: an upgrade or a person may help, and nothing else is kept waiting
+STATUS = "status"  # the file for `recorder doctor`
+
+
+def collected_root(journal_root: Path) -> Path:
+    """Return the folder in which collectors on this machine make journals again, beside those of its recorders."""
+    return journal_root.with_name(f"{journal_root.name}.collected")
+
+
+def clean(root: Path) -> None:
+    """Remove what collectors of this machine left that were killed: the bucket has all of it."""
+    for directory in sorted(root.iterdir()) if root.exists() else []:
+        with claimed(directory) if is_journal(directory) else nullcontext(False) as is_left:
+            if is_left:
+                remove(directory)
+
+
+class Status(msgspec.Struct):
+    """What a collector sees. What is counted is counted since it began."""
+
+    url: str
+    recorders: int = 0  # whose segments it takes
+    waiting: int = 0  # segments that are not in the log, of those recorders and of some that nobody has taken
+    oldest_s: float | None = None  # when the oldest of them was put into the bucket
+    segments: int = 0
+    size_bytes: int = 0
+    problems: dict[str, str] = {}  # by recorder; of the bucket itself under its URL
+    noted_s: float = 0.0  # when this was written down
+
+    @property
+    def lag_s(self) -> float:
+        """Return the age of the oldest segment that is not in the log."""
+        return max(0.0, time.time() - self.oldest_s) if self.oldest_s is not None else 0.0
+
+
+def write_status(root: Path, status: Status) -> None:
+    """Leave the status for `recorder doctor`. Raise `OSError`."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = root / f"{STATUS}{PARTIAL}"
+    partial.write_bytes(msgspec.json.encode(msgspec.structs.replace(status, noted_s=time.time())))
+    partial.rename(root / STATUS)
+
+
+def read_status(root: Path) -> Status | None:
+    """Return what the last collector of this machine left; None if there was none."""
+    try:
+        return msgspec.json.decode((root / STATUS).read_bytes(), type=Status)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+class Collector:
+    """A collector of all recorders in a bucket whose leases it gets. Used from one thread."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        store: Store,
+        root: Path,
+        pause: Pause,
+        redactor: Redactor = BY_SHAPE,
+        *,
+        keep: Bucket | None = None,
+        status: Status | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`root` is the folder for journals. `keep` gets the segments that are deleted from the bucket. `status` is
+        kept up to date.
+        """
+        self._bucket, self._root, self._pause, self._clock = bucket, root, pause, clock
+        me = f"{platform.node()} {os.getpid()} {secrets.token_hex(8)}"
+        self._leases = Leases(bucket, me, clock)
+        self._held: dict[str, _Collection] = {}
+        self._not_before: dict[str, float] = {}
+        self._complained_s = float("-inf")
+        self.status = status or Status(bucket.url)
+        self._parts = (bucket, keep, store, pause, redactor)
+
+    def step(self) -> bool:
+        """Look at the bucket once, and ingest what there is. Return whether there was something.
+
+        Raise `StoreError` or `Stopped` when the database refuses for good, or the pause says so: then this collector is
+        of no use any more.
+        """
+        try:
+            found = by_recorder(self._bucket.list())
+        except BucketError as error:
+            self._complain(error)
+            return False
+        self.status.problems.pop(self._bucket.url, None)
+        self._weigh(found)
+        has_taken = False
+        taken = 0
+        for recorder_id in [*self._held]:
+            if recorder_id not in found:
+                self._drop(recorder_id)
+        for recorder_id, shipped in found.items():
+            is_new = recorder_id not in self._held
+            if is_new and (taken >= TAKEN_AT_ONCE or self._not_before.get(recorder_id, 0) > self._clock()):
+                continue
+            if self._collect(recorder_id, shipped):
+                has_taken = True
+                self._weigh(found)
+            if is_new and recorder_id in self._held:
+                taken += 1
+            if self._pause(0):
+                break
+        return has_taken
+
+    def close(self) -> None:
+        """Let go of all recorders. What was taken is in the log."""
+        for recorder_id in [*self._held]:
+            self._drop(recorder_id)
+
+    def _collect(self, recorder_id: str, shipped: Shipped) -> bool:
+        """Take what there is of one recorder, if it is for this collector."""
+        try:
+            if not self._leases.hold(recorder_id, shipped):
+                self._drop(recorder_id)
+                return False
+            collection = self._held.get(recorder_id) or self._begin(recorder_id, shipped)
+            taken = collection.take(shipped)
+            self.status.segments += len(taken)
+            self.status.size_bytes += sum(each.object.size_bytes for each in taken)
+            if collection.has_finished:
+                self._drop(recorder_id)
+            self.status.problems.pop(recorder_id, None)
+        except (StoreError, Stopped):
+            raise
+        except BucketError as error:
+            self._complain(error)
+            return False
+        except Exception as error:  # what is wrong with one recorder must not keep others from being collected
+            log.error("the segments of %s stay where they are: %s", recorder_id, error)
+            self.status.problems[recorder_id] = str(error)
+            self._not_before[recorder_id] = self._clock() + AGAIN_S
+            self._drop(recorder_id)
+            return False
+        return bool(taken)
+
+    def _begin(self, recorder_id: str, shipped: Shipped) -> _Collection:
+        collection = _Collection(recorder_id, self._root, *self._parts)
+        try:
+            collection.begin(shipped)
+        except BaseException:
+            collection.close()
+            raise
+        self._held[recorder_id] = collection
+        return collection
+
+    def _drop(self, recorder_id: str) -> None:
+        collection = self._held.pop(recorder_id, None)
+        if collection is not None:
+            collection.close()
+        with suppress(BucketError):  # it runs out
+            self._leases.release(recorder_id)
+
+    def _weigh(self, found: dict[str, Shipped]) -> None:
+        """Note what waits: segments of recorders that this collector has, and of those that nobody has taken."""
+        waiting: list[Segment] = []
+        for recorder_id, shipped in found.items():
+            collection = self._held.get(recorder_id)
+            if collection is not None:
+                waiting += collection.rest(shipped.segments)
+            elif shipped.lease == 0:
+                waiting += shipped.segments
+        self.status.recorders, self.status.waiting = len(self._held), len(waiting)
+        self.status.oldest_s = min((each.object.stored_s for each in waiting), default=None)
+
+    def _complain(self, error: BucketError) -> None:
+        self.status.problems[self._bucket.url] = str(error)
+        now_s = self._clock()
+        if now_s - self._complained_s > COMPLAIN_S:
+            self._complained_s = now_s
+            log.warning("%s", error)
+
+
+class _Collection:
+    """The segments of one recorder, for as long as this collector has its lease."""
+
+    def __init__(
+        self,
+        recorder_id: str,
+        root: Path,
+        bucket: Bucket,
+        keep: Bucket | None,
+        store: Store,
+        pause: Pause,
+        redactor: Redactor,
+    ) -> None:
+        self._recorder_id, self._directory = recorder_id, root / recorder_id
+        self._bucket, self._keep, self._store = bucket, keep, store
+        self._options: Any = {"pause": pause, "redactor": redactor}
+        self._claim, self._is_mine = ExitStack(), False
+        self._ingester: Ingester | None = None
+        self._newest = 0  # segment that was taken
+        self.has_finished = False
+
+    def begin(self, shipped: Shipped) -> None:
+        """Make the folder, and begin where the log is. Raise `BucketError` if that cannot be read."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._is_mine = self._claim.enter_context(claimed(self._directory))
+        if not self._is_mine:
+            raise BucketError(f"Another collector of this machine still has {self._directory}.")
+        for path in self._directory.iterdir():
+            if path.name != INGESTER_LOCK:
+                path.unlink()
+        with self._store.looking():
+            offset = self._store.offset(self._recorder_id)
+        place = Position(*offset) if offset else START
+        carried = carried_path(self._directory, place)
+        if self._object(carried) in shipped.carried:
+            carried.write_bytes(self._bucket.get(self._object(carried)))
+        self._newest = place.segment - 1
+        self._ingester = Ingester(
+            self._store, self._directory, carry_segments=CARRY_SEGMENTS, carried=self._put_carried, **self._options
+        )
+
+    def rest(self, segments: Iterable[Segment]) -> list[Segment]:
+        """Return the segments that are not in the log."""
+        return [each for each in segments if each.number > self._newest]
+
+    def take(self, shipped: Shipped) -> list[Segment]:
+        """Ingest what is new, and delete from the bucket what is not needed any more. Return what was ingested."""
+        assert self._ingester is not None
+        rest = self.rest(shipped.segments)
+        taken = rest[:SEGMENTS_AT_ONCE]
+        for segment in taken:
+            self._fetch(segment)
+            self._ingester.drain()
+            self._newest = segment.number
+        if shipped.has_ended and taken == rest:
+            self._finish(shipped)
+        else:
+            place = self._ingester.place
+            self._delete([each for each in shipped.segments if each.number < place.segment], self._outdated(shipped))
+        return taken
+
+    def close(self) -> None:
+        """Remove the folder, if it is this collector's."""
+        if self._is_mine:
+            remove(self._directory)
+        self._claim.close()
+
+    def _fetch(self, segment: Segment) -> None:
+        data = self._bucket.get(segment.object.name)
+        segment.check(data)
+        path = self._directory / segment_name(segment.number)
+        partial = path.with_suffix(PARTIAL)
+        partial.write_bytes(data)
+        partial.rename(path)
+
+    def _finish(self, shipped: Shipped) -> None:
+        """End what is open: nothing follows. Its place in the log goes after the segments, which it says are done."""
+        assert self._ingester is not None
+        self._ingester.end()
+        self._delete(shipped.segments, self._outdated(shipped, has_ended=True))
+        self._ingester.forget()
+        self._bucket.delete([f"{self._recorder_id}/{END}"])
+        self.has_finished = True
+
+    def _outdated(self, shipped: Shipped, *, has_ended: bool = False) -> list[str]:
+        assert self._ingester is not None
+        current = "" if has_ended else self._object(carried_path(self._directory, self._ingester.place))
+        return [name for name in shipped.carried if name != current]
+
+    def _delete(self, segments: Iterable[Segment], others: list[str]) -> None:
+        names = [each.object.name for each in segments]
+        if self._keep is not None:
+            for name in names:
+                self._keep.put(name, self._bucket.get(name))
+        self._bucket.delete([*names, *others])
+
+    def _put_carried(self, path: Path) -> None:
+        try:
+            self._bucket.put(self._object(path), path.read_bytes())
+        except BucketError as error:
+            raise OSError(0, str(error)) from error
+
+    def _object(self, path: Path) -> str:
+        return f"{self._recorder_id}/{path.name}"

@@ -1,0 +1,80 @@
+"""Which of several collectors takes the segments of a recorder.
+
+A lease is an object that can be made once: `lease-000007`. Whoever makes the next number holds it, and deletes the one
+before: by that a holder keeps its lease, and another takes one that has run out. A lease has run out when its number
+has not changed for `LEASE_S` by the clock of who watches: no two clocks are compared, and a collector that died stops
+making numbers.
+
+Leases save work, and are not what makes ingest safe: two who ingest the same segments write the same rows, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from recorder.shipping.bucket import Bucket
+from recorder.shipping.segments import LEASE, Shipped
+
+LEASE_S = 15.0  # a commit takes a second, on a slow disk some more; for so long nobody takes what a dead one had
+RENEW_S = LEASE_S / 3
+
+
+class _Seen(NamedTuple):
+    number: int
+    since_s: float
+
+
+class Leases:
+    """The leases of one collector, `me`, and what it knows of those of others."""
+
+    def __init__(self, bucket: Bucket, me: str, clock: Callable[[], float]) -> None:
+        self._bucket, self._me, self._clock = bucket, me.encode(), clock
+        self._held: dict[str, _Seen] = {}
+        self._tried: dict[str, int] = {}  # numbers that were made, or may have been: an answer may have been lost
+        self._seen: dict[str, _Seen] = {}
+
+    def hold(self, recorder_id: str, shipped: Shipped) -> bool:
+        """Return whether this collector has the lease now: it keeps it, or takes one that is free or has run out.
+
+        `shipped` is what the bucket had a moment ago. Raise `BucketError`; then the lease may be taken or not.
+        """
+        now_s = self._clock()
+        held = self._held.get(recorder_id)
+        is_held = held is not None and held.number == shipped.lease
+        if held is not None and is_held and now_s - held.since_s < RENEW_S:
+            return True
+        if is_held or self._is_ours(recorder_id, shipped.lease) or self._is_free(recorder_id, shipped.lease, now_s):
+            return self._take(recorder_id, shipped, now_s)
+        self._held.pop(recorder_id, None)
+        return False
+
+    def release(self, recorder_id: str) -> None:
+        """Let go of a lease, if it is held. Raise `BucketError`."""
+        self._tried.pop(recorder_id, None)
+        held = self._held.pop(recorder_id, None)
+        if held is not None:
+            self._bucket.delete([_name(recorder_id, held.number)])
+
+    def _is_free(self, recorder_id: str, number: int, now_s: float) -> bool:
+        seen = self._seen.get(recorder_id)
+        if seen is None or seen.number != number:
+            self._seen[recorder_id] = seen = _Seen(number, now_s)
+        return number == 0 or now_s - seen.since_s > LEASE_S
+
+    def _is_ours(self, recorder_id: str, number: int) -> bool:
+        """Return whether a number is one that was made here, whatever the store answered."""
+        return self._tried.get(recorder_id) == number and self._bucket.get(_name(recorder_id, number)) == self._me
+
+    def _take(self, recorder_id: str, shipped: Shipped, now_s: float) -> bool:
+        number = self._tried[recorder_id] = shipped.lease + 1
+        if not self._bucket.put(_name(recorder_id, number), self._me) and not self._is_ours(recorder_id, number):
+            self._held.pop(recorder_id, None)
+            return False
+        self._held[recorder_id] = _Seen(number, now_s)
+        self._bucket.delete(shipped.leases)
+        return True
+
+
+def _name(recorder_id: str, number: int) -> str:
+    return f"{recorder_id}/{LEASE}{number:06d}"

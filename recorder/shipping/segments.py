@@ -1,0 +1,95 @@
+"""The names in a bucket, and what it has of each recorder.
+
+| name | is |
+|---|---|
+| `RECORDER/000001-SHA256.seg` | a segment of its journal, byte for byte |
+| `RECORDER/end` | the recorder has ended: no segment follows |
+| `RECORDER/carried-SEGMENT-OFFSET` | the records of exchanges that are open at that place, of a collector |
+| `RECORDER/lease-000001` | see `recorder.shipping.lease` |
+
+The checksum is in the name, so that it holds in every store, and another content would be another object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from recorder.errors import RecorderError
+from recorder.journal.format import MAGIC, READABLE
+from recorder.journal.reader import PREFIX, SUFFIX
+from recorder.shipping.bucket import StoredObject
+
+END = "end"
+LEASE = "lease-"
+SEGMENT_LIMIT_BYTES = 64 * 2**20  # a segment has 16 MiB, and the record with which it is full one of 16 MiB
+
+_NAME = re.compile(
+    rf"(?P<recorder>[\w-]{{1,64}})/"
+    rf"(?:(?P<segment>\d{{6,9}})-(?P<sha256>[0-9a-f]{{64}}){re.escape(SUFFIX)}"
+    rf"|{LEASE}(?P<lease>\d{{6,9}})|(?P<carried>{PREFIX}\d+-\d+)|{END})",
+    re.ASCII,
+)
+
+
+class UnreadableSegmentError(RecorderError):
+    """A segment that this version cannot take. It stays where it is."""
+
+
+class Segment(NamedTuple):
+    """One segment in a bucket."""
+
+    number: int
+    sha256: str
+    object: StoredObject
+
+    def check(self, data: bytes) -> None:
+        """Raise `UnreadableSegmentError` if this is not the segment that was shipped, or one of another version."""
+        if sha256(data).hexdigest() != self.sha256:
+            raise UnreadableSegmentError(f"{self.object.name} is not what was shipped: its checksum differs.")
+        if data[: len(MAGIC)] not in READABLE:
+            raise UnreadableSegmentError(
+                f"{self.object.name} was written by another version of recorder: upgrade this collector."
+            )
+
+
+class Shipped(msgspec.Struct):
+    """What a bucket has of one recorder."""
+
+    segments: list[Segment] = []
+    carried: list[str] = []
+    lease: int = 0  # the highest number, 0 without one
+    leases: list[str] = []
+    has_ended: bool = False
+
+
+def by_recorder(objects: Iterable[StoredObject]) -> dict[str, Shipped]:
+    """Return what a bucket has, by recorder, segments in order. Objects of other names are not looked at."""
+    found: dict[str, Shipped] = {}
+    for each in objects:
+        name = _NAME.fullmatch(each.name)
+        if name is None:
+            continue
+        shipped = found.setdefault(name["recorder"], Shipped())
+        if name["segment"]:
+            shipped.segments.append(Segment(int(name["segment"]), name["sha256"], each))
+        elif name["lease"]:
+            shipped.leases.append(each.name)
+            shipped.lease = max(shipped.lease, int(name["lease"]))
+        elif name["carried"]:
+            shipped.carried.append(each.name)
+        else:
+            shipped.has_ended = True
+    for shipped in found.values():
+        shipped.segments.sort()
+    return found
+
+
+def segment_object(recorder_id: str, path: Path, data: bytes) -> str:
+    """Return the name of the object of a segment."""
+    return f"{recorder_id}/{path.stem}-{sha256(data).hexdigest()}{SUFFIX}"

@@ -1,0 +1,201 @@
+"""Segments in a bucket come into the log as their journal would, in order, once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recorder.ingest.ingester import recover_one
+from recorder.ingest.recovery import end_forsaken
+from recorder.journal.format import MAGIC
+from recorder.journal.writer import Journal
+from recorder.shipping.bucket import Bucket, parse_prefix
+from recorder.shipping.collector import AGAIN_S, Collector
+from recorder.shipping.lease import LEASE_S
+from recorder.shipping.segments import by_recorder
+from recorder.shipping.shipper import Shipper, ship_rest
+from recorder.store.write.writer import Store
+from tests.integration.ingest.test_ingester import Exchange, never, stream
+from tests.support.empty_log import empty
+from tests.support.logbook import assert_chained, entries
+from tests.support.rows import projections
+
+ID = "recorder-1"
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Bucket:
+    return Bucket(parse_prefix(f"file:{tmp_path / 'bucket'}"), "collect")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path / "edge", ID, segment_bytes=800)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(empty(tmp_path / "collected.db"), host="file://bucket") as store:
+        yield store
+
+
+class Collecting:
+    """A collector whose clock is the test's."""
+
+    def __init__(self, bucket: Bucket, store: Store, root: Path, **options: Any) -> None:
+        self.now_s = 0.0
+        self.collector = Collector(bucket, store, root, never, clock=lambda: self.now_s, **options)
+
+    def drain(self) -> None:
+        while self.collector.step():
+            pass
+
+
+@pytest.fixture
+def collecting(bucket: Bucket, store: Store, tmp_path: Path) -> Collecting:
+    return Collecting(bucket, store, tmp_path / "one")
+
+
+def told(journal: Journal, *, ends: bool = True) -> list[Exchange]:
+    """Four streams that take turns, over many segments."""
+    exchanges = [Exchange(journal, b'{"model":"m"}') for _ in range(4)]
+    for chunks in zip(*(stream(seed) for seed in range(4)), strict=True):
+        for exchange, chunk in zip(exchanges, chunks, strict=True):
+            exchange.chunk(chunk)
+    for exchange in exchanges if ends else ():
+        exchange.end()
+    return exchanges
+
+
+def ship(bucket: Bucket, journal: Journal) -> None:
+    """All but the segment that is being written."""
+    shipper = Shipper(bucket, journal.directory)
+    while shipper.step():
+        pass
+
+
+def names(bucket: Bucket) -> set[str]:
+    return {each.name for each in bucket.list()}
+
+
+def test_what_an_edge_ships_is_in_the_log_as_what_a_recorder_ingests(
+    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path
+) -> None:
+    told(journal)
+    journal.close()
+    shutil.copytree(journal.directory, tmp_path / "local" / ID)
+    with Store(empty(tmp_path / "local.db")) as local:
+        recover_one(local, tmp_path / "local" / ID, never)
+    assert ship_rest(bucket, journal.directory)
+    collecting.drain()
+    found = entries(tmp_path / "collected.db")
+    assert_chained(found)
+    assert len(found) == 4
+    assert found == entries(tmp_path / "local.db")
+    assert projections(tmp_path / "collected.db") == projections(tmp_path / "local.db")
+    assert names(bucket) == set()
+    assert not journal.directory.exists()
+
+
+def test_what_is_shipped_twice_is_once_in_the_bucket(bucket: Bucket, journal: Journal, tmp_path: Path) -> None:
+    told(journal)
+    shutil.copytree(journal.directory, tmp_path / "again" / ID)
+    ship(bucket, journal)
+    before = bucket.list()
+    ship_rest(bucket, tmp_path / "again" / ID)
+    again = by_recorder(bucket.list())[ID].segments
+    assert {each.name for each in before} < names(bucket)
+    assert len({each.number for each in again}) == len(again) == len(before) + 1
+
+
+def test_a_second_collector_goes_on_where_one_died(
+    bucket: Bucket, journal: Journal, collecting: Collecting, store: Store, tmp_path: Path
+) -> None:
+    """Its folder is lost, with the records of open exchanges that it had carried over."""
+    exchanges = told(journal, ends=False)
+    ship(bucket, journal)
+    assert len(by_recorder(bucket.list())[ID].segments) > 16
+    collecting.drain()
+    assert by_recorder(bucket.list())[ID].carried
+    shutil.rmtree(tmp_path / "one")
+    for exchange in exchanges:
+        exchange.end()
+    journal.close()
+    ship_rest(bucket, journal.directory)
+    other = Collecting(bucket, store, tmp_path / "other")
+    other.drain()
+    other.now_s = LEASE_S + 1
+    other.drain()
+    found = entries(tmp_path / "collected.db")
+    assert_chained(found)
+    assert [entry.body for entry in found] == [exchange.received for exchange in exchanges]
+    assert {entry.end["lossless"] for entry in found} == {True}
+    assert names(bucket) == set()
+
+
+def test_collected_segments_are_kept_where_that_is_asked_for(
+    bucket: Bucket, journal: Journal, store: Store, tmp_path: Path
+) -> None:
+    told(journal)
+    journal.close()
+    ship_rest(bucket, journal.directory)
+    before = {each.name: bucket.get(each.name) for each in bucket.list() if each.name.endswith(".seg")}
+    kept = Bucket(parse_prefix(f"file:{tmp_path / 'kept'}"), "collect")
+    Collecting(bucket, store, tmp_path / "one", keep=kept).drain()
+    assert {each.name: kept.get(each.name) for each in kept.list()} == before
+
+
+@pytest.mark.parametrize("damage", ["version", "checksum"])
+def test_a_segment_that_cannot_be_taken_stays_and_keeps_no_other_recorder_waiting(
+    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path, damage: str
+) -> None:
+    told(journal)
+    first = journal.directory / "000001.seg"
+    if damage == "version":
+        first.write_bytes(MAGIC[:-1] + b"\x63" + first.read_bytes()[len(MAGIC) :])
+    ship(bucket, journal)
+    [name, *_] = sorted(names(bucket))
+    if damage == "checksum":
+        (tmp_path / "bucket" / name).write_bytes(b"rec")
+    other = Journal(tmp_path / "edge", "recorder-2")
+    told(other)
+    other.close()
+    ship_rest(bucket, other.directory)
+    waiting = {each for each in names(bucket) if each.startswith(ID)}
+    collecting.drain()
+    assert len(entries(tmp_path / "collected.db")) == 4
+    assert names(bucket) == waiting
+    problem = collecting.collector.status.problems[ID]
+    assert name in problem
+    assert ("upgrade this collector" in problem) == (damage == "version")
+    assert collecting.collector.status.lag_s > 0
+    collecting.now_s += AGAIN_S + 1
+    collecting.drain()
+    assert names(bucket) == waiting
+
+
+def test_a_recorder_that_still_runs_is_not_ended_by_one_on_the_same_file(
+    bucket: Bucket, journal: Journal, collecting: Collecting, store: Store, tmp_path: Path
+) -> None:
+    told(journal, ends=False)
+    ship(bucket, journal)
+    collecting.drain()
+    end_forsaken(store, tmp_path / "journals")
+    assert [entry.end for entry in entries(tmp_path / "collected.db")] == [{}] * 4
+
+
+def test_an_edge_is_sealed_when_its_shipper_has_caught_up(bucket: Bucket, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "edge", ID)
+    Exchange(journal).chunk(b"data: 1\n\n")
+    for _ in range(3):
+        journal.seal()
+    ship(bucket, journal)
+    journal.seal()
+    journal.close()
+    assert [each.number for each in by_recorder(bucket.list())[ID].segments] == [1]
