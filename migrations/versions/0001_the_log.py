@@ -98,6 +98,7 @@ TABLES = {
     session_id ID NOT NULL, exchange_id ID NOT NULL, iteration INTEGER NOT NULL, type TEXT NOT NULL,
     model TEXT, input_tokens INTEGER, cache_read_input_tokens INTEGER,
     cache_write_input_tokens INTEGER, cache_write_1h_input_tokens INTEGER, output_tokens INTEGER,
+    input_audio_tokens INTEGER,
     PRIMARY KEY (session_id, exchange_id, iteration)
 """,
     "p_parameters_v1": """

@@ -200,12 +200,15 @@ class UsageDetails(msgspec.Struct, frozen=True):
 
 
 class Iteration(msgspec.Struct, frozen=True):
-    """A run of a model within a response whose tokens its `Usage` leaves out: a compaction, an advisor."""
+    """A run of a model within a response whose tokens its `Usage` leaves out: a compaction, an advisor, a
+    transcription.
+    """
 
     type: str  # in the provider's word
     model: str | None  # None: that of the response
     usage: Usage
     cache_write_1h_input_tokens: int | None = None
+    input_audio_tokens: int | None = None
 
 
 class UsageReported(Fact, frozen=True, gc=False):

@@ -269,6 +269,7 @@ def iteration_rows(facts: ExchangeFacts) -> Iterable[IterationRow]:
             cache_write_input_tokens=usage.cache_write_input_tokens,
             cache_write_1h_input_tokens=each.cache_write_1h_input_tokens,
             output_tokens=usage.output_tokens,
+            input_audio_tokens=each.input_audio_tokens,
         )
 
 

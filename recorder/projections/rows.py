@@ -388,6 +388,7 @@ class IterationRow(msgspec.Struct, frozen=True):
     cache_write_input_tokens: int | None
     cache_write_1h_input_tokens: int | None
     output_tokens: int | None
+    input_audio_tokens: int | None
 
 
 EXCHANGES = Projection("exchanges", ExchangeRow)
@@ -405,18 +406,7 @@ PROMPTS = Projection("prompts", PromptRow)
 ITERATIONS = Projection("iterations", IterationRow, ("session_id", "exchange_id", "iteration"))
 
 PROJECTIONS: tuple[Projection, ...] = (
-    EXCHANGES,
-    ITEMS,
-    PHASES,
-    USAGE,
-    TIMING,
-    RESULTS,
-    ANOMALIES,
-    HISTORY,
-    REQUESTS,
-    USER_TEXTS,
-    PARAMETERS,
-    PROMPTS,
+    *(EXCHANGES, ITEMS, PHASES, USAGE, TIMING, RESULTS, ANOMALIES, HISTORY, REQUESTS, USER_TEXTS, PARAMETERS, PROMPTS),
     ITERATIONS,
 )
 

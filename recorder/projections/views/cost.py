@@ -63,7 +63,7 @@ _TIER = "lower(coalesce(q.response_service_tier, q.service_tier, ''))"
 _TIERS = f"LEFT JOIN {TABLES['parameters']} AS q ON {same_exchange('q', 'u')}"
 _IN_ITERATIONS = (
     *("input_tokens", "cache_read_input_tokens", "cache_write_input_tokens", "cache_write_1h_input_tokens"),
-    "output_tokens",
+    *("input_audio_tokens", "output_tokens"),
 )
 _COUNTS_OF_ITERATIONS = ", ".join(f"i.{name}" if name in _IN_ITERATIONS else f"0 AS {name}" for name in COUNTS.values())
 # In this order in a file, too: there are few of them.

@@ -18,7 +18,7 @@ from recorder.model.prices import PriceRow
 from recorder.prices.genai import package_prices
 from recorder.prices.own_file import OwnPrices
 from recorder.prices.table import update
-from recorder.projections.rows import ExchangeRow, ParametersRow, UsageRow
+from recorder.projections.rows import ExchangeRow, IterationRow, ParametersRow, UsageRow
 from recorder.store.location import database_url
 from recorder.store.queries.usage import COSTS as USAGE_COSTS
 from recorder.store.queries.usage import Summed, usage
@@ -265,6 +265,21 @@ def test_what_a_response_takes_beside_its_message_costs_too(
     assert (reason or cost) == costs_picousd
     assert asked(database, "SELECT input_tokens FROM usage") == [(1000,)], "the size of the context"
     assert asked(database, "SELECT billed_input_tokens, billed_output_tokens FROM usage") == [billed]
+
+
+def test_a_transcription_costs_what_its_own_model_takes_for_sound(database: URL) -> None:
+    counts = {"input_tokens": 20, "input_audio_tokens": 18, "output_tokens": 5}
+    with written(database) as connection:
+        put(connection, *price_rows("m-%", "openai", input="1", output="5"))
+        put(connection, *price_rows("n-%", "openai", 1, input="2", output="10", input_audio="6"))
+        exchange = an_exchange(connection, 1, started_ns=AT_NS)
+        billed = {"billed_input_tokens": 20, "billed_output_tokens": 5}
+        given = {"model": "m-1", "usage_raw": "{}", "input_tokens": 0, "output_tokens": 0}
+        put(connection, row(ExchangeRow, exchange, request_model="m-1", status="completed"))
+        put(connection, row(UsageRow, exchange, **given, **billed))
+        put(connection, row(IterationRow, exchange, type="transcription", model="n-1", **counts))
+    [(cost, reason, *_)] = costs(database).values()
+    assert (cost, reason) == (2 * 2_000_000 + 18 * 6_000_000 + 5 * 10_000_000, None)
 
 
 def test_an_interaction_costs_its_thoughts_and_what_tools_read(database: URL) -> None:

@@ -11,16 +11,27 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.facts import Fact, ItemFinished, ItemKey, ItemStarted, ItemState, MalformedPayload, ToolProgress
+from recorder.model.facts import (
+    Fact,
+    ItemFinished,
+    ItemKey,
+    ItemStarted,
+    ItemState,
+    Iteration,
+    MalformedPayload,
+    ToolProgress,
+    Usage,
+    UsageReported,
+)
 from recorder.wire.dialects.decoder import Content, Facts, FastPath, failed
-from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, places, text
+from recorder.wire.dialects.json_values import Object, as_json, names, object_, objects, places, request_object, text
 from recorder.wire.dialects.json_values import whole as number
 from recorder.wire.dialects.keys import ERROR
 from recorder.wire.dialects.media import Sound
 from recorder.wire.dialects.openai_realtime.conversation import format_of
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.openai_responses.texts import FAST_PATHS
-from recorder.wire.dialects.usage_report import COUNTS
+from recorder.wire.dialects.usage_report import COUNTS, counts_at, token_count
 
 DONE = "response.done"
 
@@ -48,10 +59,10 @@ _STEPS = names("""
 _SILENT = names("""
     session.created session.updated conversation.created rate_limits.updated input_audio_buffer.committed
     conversation.item.added conversation.item.created conversation.item.done conversation.item.retrieved
-    conversation.item.input_audio_transcription.delta conversation.item.input_audio_transcription.completed
-    conversation.item.input_audio_transcription.segment
+    conversation.item.input_audio_transcription.delta conversation.item.input_audio_transcription.segment
     """)
 """What repeats items that the request or the response has, or is of the request (`.conversation`)."""
+_TRANSCRIBED = "conversation.item.input_audio_transcription.completed"
 _NO_TRANSCRIPT = "conversation.item.input_audio_transcription.failed"
 
 _DETAILS = names("audio_start_ms audio_end_ms content_index event")
@@ -77,6 +88,8 @@ output_audio_tokens output_token_details.audio_tokens
         super().__init__()
         self._format = format_of({}, "output")
         self._sounds: dict[ItemKey, tuple[int | None, Sound]] = {}  # that have not ended
+        self._transcriptions: list[Iteration] = []
+        self._used: UsageReported | None = None
 
     def fast_paths(self) -> Mapping[str | None, FastPath]:
         return _FAST_PATHS
@@ -104,6 +117,8 @@ output_audio_tokens output_token_details.audio_tokens
             return (_step(type, payload),)
         if type in _SILENT:
             return ()
+        if type == _TRANSCRIBED:
+            return self._transcribed(object_(payload, "usage"))
         if type in (ERROR, _NO_TRANSCRIPT):
             error = msgspec.structs.replace(failed(payload), ends=False)
             return (ToolProgress(ERROR, error.code or error.type or ERROR, as_json({"message": error.message})), error)
@@ -111,7 +126,29 @@ output_audio_tokens output_token_details.audio_tokens
         if response:
             self._format = format_of(response, "output") if "audio" in response else self._format
         facts = super().payload(_SAME.get(type, type), _as_of_responses(payload))
+        self._used = next((fact for fact in facts if isinstance(fact, UsageReported)), self._used)
         return [*self._silences(), *facts] if type == DONE else facts
+
+    # -- tokens of the model that transcribes
+
+    def _transcribed(self, usage: Object) -> Facts:
+        """Note the tokens of a transcription; one that is charged by the second has none."""
+        counts = Usage(**counts_at(usage, self.counts))
+        if counts.input_tokens is not None:
+            audio_tokens = token_count(usage, "input_token_details", "audio_tokens")
+            self._transcriptions.append(Iteration("transcription", None, counts, input_audio_tokens=audio_tokens))
+        return ()
+
+    def request(self, data: bytes) -> Facts:
+        """Report the transcriptions beside the response: what was set up names their model, and is told at the end."""
+        if not self._transcriptions:
+            return ()
+        request = request_object(data)
+        model = text(request, "audio", "input", "transcription", "model")
+        model = model or text(request, "input_audio_transcription", "model") or "unknown"
+        told = self._used or UsageReported(Usage(input_tokens=0, output_tokens=0), "{}")
+        named = tuple(msgspec.structs.replace(each, model=model) for each in self._transcriptions)
+        return (msgspec.structs.replace(told, iterations=named),)
 
     # -- sound
 
@@ -142,7 +179,7 @@ output_audio_tokens output_token_details.audio_tokens
         return facts
 
 
-_OWN = _SOUND | _SOUND_END | _STEPS | _SILENT | {_NO_TRANSCRIPT}
+_OWN = _SOUND | _SOUND_END | _STEPS | _SILENT | {_TRANSCRIBED, _NO_TRANSCRIPT}
 
 
 def _step(type: str, event: Object) -> ToolProgress:

@@ -6,6 +6,7 @@ import json
 from hashlib import sha256
 from typing import Any
 
+import pytest
 from openai.resources.realtime.realtime import RealtimeConnection
 
 from recorder.projections.fold import Rows
@@ -49,9 +50,9 @@ def conversed() -> Connection:
     return made.server(*response("resp_2", *spoken("Seven ", "degrees."))).close()
 
 
-def heard() -> Connection:
+def heard(transcript_usage: Json | None = None, **session: Any) -> Connection:
     """Speech that the server answers by itself."""
-    made = begun()
+    made = begun(**session)
     for piece in pieces():
         made.client({"type": "input_audio_buffer.append", "audio": piece})
     made.server({"type": "input_audio_buffer.speech_started", "audio_start_ms": 96, "item_id": "item_u"})
@@ -59,6 +60,7 @@ def heard() -> Connection:
     made.server({"type": "input_audio_buffer.committed", "previous_item_id": None, "item_id": "item_u"})
     answer = response("resp_1", *spoken("Hello."))
     transcribed = {"type": "conversation.item.input_audio_transcription.completed", "content_index": 0}
+    transcribed |= {"usage": transcript_usage} if transcript_usage else {}
     return made.server(answer[0], {**transcribed, "item_id": "item_u", "transcript": "Good morning"}, *answer[1:])
 
 
@@ -121,6 +123,34 @@ def test_what_was_set_up_holds_for_each_turn() -> None:
     for rows in live.rows:
         [parameters] = rows["parameters"]
         assert (parameters.tool_names, parameters.system_bytes) == ('["weather"]', len(SESSION["instructions"]))
+
+
+BY_TOKENS = {
+    "type": "tokens",
+    "input_tokens": 20,
+    "output_tokens": 5,
+    "total_tokens": 25,
+    "input_token_details": {"audio_tokens": 18, "text_tokens": 2},
+}
+TRANSCRIPTION = {"model": "gpt-4o-transcribe"}
+
+
+@pytest.mark.parametrize(
+    "session",
+    [{"audio": {"input": {"transcription": TRANSCRIPTION}}}, {"input_audio_transcription": TRANSCRIPTION}],
+    ids=["now", "beta"],
+)
+def test_tokens_of_a_transcription_are_those_of_its_own_model(session: Json) -> None:
+    [rows] = turns_of(heard(BY_TOKENS, **session))
+    [counts], [run] = rows["usage"], rows["iterations"]
+    assert (run.type, run.model) == ("transcription", "gpt-4o-transcribe")
+    assert (run.input_tokens, run.input_audio_tokens, run.output_tokens) == (20, 18, 5)
+    assert (counts.input_tokens, counts.billed_input_tokens) == (132, 152)
+
+
+def test_a_transcription_by_the_second_has_no_tokens() -> None:
+    [rows] = turns_of(heard({"type": "duration", "seconds": 1.5}))
+    assert rows["iterations"] == []
 
 
 # -- sound
