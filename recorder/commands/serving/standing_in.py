@@ -18,8 +18,7 @@ from recorder.model.events import Piece
 from recorder.model.text import safe_text
 from recorder.recordings.names import is_file
 from recorder.replay.matching import Miss
-from recorder.replay.stdio import ProgramRun, is_request, of_program
-from recorder.wire.dialects.json_rpc import SERVER_ERROR
+from recorder.replay.stdio import ProgramRun, of_program
 from recorder.wire.dialects.json_values import as_json, request_object
 from recorder.wire.framing.lines import LineParser
 
@@ -102,15 +101,15 @@ class _StandIn:
             self._reading.cancel()  # the program ended by itself, and so does this
 
     def _missed(self, line: bytes, miss: Miss) -> None:
-        """Say that a line was not recorded: to a client that waits for a response, too. Notices need no answer."""
-        message = request_object(line)
-        if "jsonrpc" in message and not is_request(message):
+        """Say that a line was not recorded: to a client that waits for an answer, too. Notices need none."""
+        lines = self._recorded.lines
+        refusal = None if lines is None else lines.refusal(request_object(line), miss.line)
+        if lines is not None and refusal is None:
             return
         self._code = MISMATCH
         echo(safe_text(miss.line))
-        if "jsonrpc" in message:
-            error = {"code": SERVER_ERROR, "message": miss.line}
-            _write(as_json({"jsonrpc": "2.0", "id": message["id"], "error": error}).encode() + b"\n")
+        if refusal is not None:
+            _write(as_json(refusal).encode() + b"\n")
 
 
 def _write(line: bytes) -> None:

@@ -31,7 +31,7 @@ from recorder.model.events import STDIO, SWITCHED, RequestHead, ResponseHead, Si
 from recorder.model.text import safe_text
 from recorder.proxy.recording import ExchangeRecorder, new_id
 from recorder.store.location import chosen_url, journal_root
-from recorder.wire.dialects.json_rpc import JSON_RPC
+from recorder.wire.dialects import by_lines
 
 READ_BYTES = 64 * 2**10  # what a pipe of Linux holds
 LOOK_S = 1.0  # between two looks at the journal: for so long nobody but the recorder has what somebody deletes of it
@@ -156,7 +156,8 @@ class _Tape:
     def _begin(self, recorder: ExchangeRecorder, data: bytes) -> None:
         """Record the command, and what its lines are, which the first of them shows."""
         self._has_begun = True
-        type = JSON_RPC if b'"jsonrpc"' in data else _LINES
+        program = by_lines(data).program
+        type = _LINES if program is None else program.media_type
         command = msgspec.json.encode({"command": self._words})
         recorder.whole_request(lambda: self._head(type), command)
         recorder.response(lambda: ResponseHead(SWITCHED, "", []), b"")

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from recorder.model.events import Header
+from recorder.model.events import STDIO, Header, header
 from recorder.program import load
 from recorder.wire.dialects import other
 from recorder.wire.dialects.dialect import Dialect, Ending, LiveRequest, LiveSession, MessageIds, WebSocketFormat
@@ -34,6 +34,7 @@ __all__ = [
     "MessageIds",
     "WebSocketFormat",
     "answered_in",
+    "by_lines",
     "by_name",
     "by_path",
     "by_request",
@@ -52,6 +53,7 @@ _FOLDERS = (
     "recorder.wire.dialects.gemini",
     "recorder.wire.dialects.gemini_interactions",
     "recorder.wire.dialects.a2a",
+    "recorder.wire.dialects.acp",
     "recorder.wire.dialects.mcp",
     "recorder.wire.dialects.anthropic_sessions",
     "recorder.wire.dialects.ollama",
@@ -74,6 +76,7 @@ DIALECTS: tuple[Dialect, ...] = (
 _MakeBody = Callable[[int, str, str | None], dict[str, Any]]
 
 _ASKED = [dialect for dialect in DIALECTS if dialect.is_asked is not None]
+_OF_PROGRAMS = [dialect for dialect in DIALECTS if dialect.program is not None]
 _TOLD = [dialect for dialect in DIALECTS if dialect.told_targets is not None]
 _BY_NAME = {dialect.name: dialect for dialect in DIALECTS}
 
@@ -127,6 +130,12 @@ def by_path(method: str, target: str) -> Dialect:
     return next(dialect for dialect in table if dialect.routes.search(route))
 
 
+def by_lines(first: bytes) -> Dialect:
+    """Return the dialect of a program whose first read this is, of either side; `other` if it shows none."""
+    spoken = (each for each in _OF_PROGRAMS if each.program and each.program.begins(first))
+    return next(spoken, other.DIALECT)
+
+
 def told_by_server(method: str, target: str) -> Dialect | None:
     """Return the dialect whose server told a target to its client."""
     if "?" not in target:
@@ -138,8 +147,12 @@ def told_by_server(method: str, target: str) -> Dialect | None:
 def by_request(method: str, target: str, headers: Sequence[Header], body: bytes) -> Dialect:
     """Return the dialect of a request by its target, else by what its headers and its body say.
 
-    These say it, too, on a route on which apps answer in another framing.
+    These say it, too, on a route on which apps answer in another framing. Of a program, its first lines have said it.
     """
+    if method == STDIO:
+        type = header(headers, "content-type")
+        of_type = (each for each in _OF_PROGRAMS if each.program and each.program.media_type == type)
+        return next(of_type, None) or by_path(method, target)
     found = by_path(method, target)
     if found is not other.DIALECT and found.framing is None:
         return found

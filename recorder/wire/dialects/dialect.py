@@ -218,6 +218,24 @@ def response_routes(collection: str, **continued: str) -> ResponseRoutes:
     )
 
 
+class ProgramLines(msgspec.Struct, frozen=True):
+    """The lines that a program of a format, and the client which started it, write to each other. Nothing raises."""
+
+    media_type: str  # of the lines, in the log
+    begins: Callable[[bytes], bool]
+    """Whether a program is one of this format whose first read this is, of either side. It may be half a line."""
+    asked: Callable[[Object], Sequence[str]]
+    """The names by which lines that belong to a line of the client are known."""
+    answered: Callable[[Object], str]
+    """The one of these names that a line of the program has; an empty text: it belongs to the line before it."""
+    compared: Callable[[Object], Object | None]
+    """What of a line of the client counts for a replay; None: all of it."""
+    asks: Callable[[Object], Object | None]
+    """What counts (`compared`) of the answer of the client to a line of the program; None: it wants none."""
+    refusal: Callable[[Object, str], Object | None]
+    """The line that tells a client why its line is not answered; None: it waits for nothing."""
+
+
 class Dialect(msgspec.Struct, frozen=True):
     """One wire format."""
 
@@ -278,6 +296,7 @@ class Dialect(msgspec.Struct, frozen=True):
     target: Callable[[bool, Sequence[Any]], str] = lambda is_document, payloads: "/"
     """The usual target of a request, by what answers it: whether that is not a stream, and its payloads."""
     websocket: WebSocketFormat | None = None  # None: its messages are not turns
+    program: ProgramLines | None = None  # None: programs do not speak it on their standard streams
     hosted: HostedSession | None = None  # None: its provider keeps no sessions that requests name by their path
     response_routes: ResponseRoutes | None = None  # None: nothing is asked for by an id
     session_fields: tuple[str, ...] = ()  # paths in the bodies of requests at which the name of a session is

@@ -85,17 +85,17 @@ def reported_cost(usage: Object, data: bytes, place: str) -> ReportedCost:
     for path, divided in _AMOUNTS:
         value = member(usage, *path.split("."))
         if isinstance(value, float):
-            value = _exact(data, f"{place}.{path}")
+            value = exact_amount(data, f"{place}.{path}")
         amount = usd(value, divided)
         if amount is not None:
             return ReportedCost(amount, f"usage.{path}")
     return ReportedCost()
 
 
-def _exact(data: bytes, path: str) -> Decimal | None:
+def exact_amount(data: bytes, path: str) -> Decimal | None:
     """Return the number at a path of JSON, from its digits."""
     try:
-        value = member(json.loads(data, parse_float=Decimal), *path.split("."))
+        value = member(json.loads(data, parse_float=Decimal, parse_int=Decimal), *path.split("."))
     except (ValueError, RecursionError, InvalidOperation):
         return None
     return value if isinstance(value, Decimal) else None

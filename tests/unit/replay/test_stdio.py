@@ -79,14 +79,14 @@ def test_each_request_gets_its_response_and_progress_with_the_ids_of_who_asks() 
     assert answered(run, call("x", "a", 7)) == [(2, progress(7)), (4, line(id="x", result={"id": 1}))]
 
 
-def test_other_lines_follow_the_line_of_the_client_before_them() -> None:
+def test_what_waited_for_an_answer_of_the_client_follows_it() -> None:
     run = played(
         *(("<", LOG), (">", call(1, "a")), ("<", SAMPLING), (">", line(id=1, result={"text": "old"})), ("<", LOG)),
         ("<", line(id=1, result={})),
     )
     assert [piece.raw for piece in run.opening] == [LOG]
-    assert answered(run, call(5, "a")) == [(1, SAMPLING), (4, line(id=5, result={}))]
-    assert answered(run, line(id=1, result={"text": "new"})) == [(1, LOG)]
+    assert answered(run, call(5, "a")) == [(1, SAMPLING)]
+    assert answered(run, line(id=1, result={"text": "new"})) == [(1, LOG), (2, line(id=5, result={}))]
 
 
 def test_lines_that_are_no_json_rpc_are_answered_when_they_are_the_same() -> None:

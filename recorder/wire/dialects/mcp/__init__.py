@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from recorder.model.events import Header, header
 from recorder.wire.dialects.dialect import Dialect, RequestNoise, RequestPlaces, ResponseFields, noise_fields
-from recorder.wire.dialects.json_rpc import JSON_RPC, MEMBERS, error_body, renumbering
+from recorder.wire.dialects.json_rpc import LINES, MEMBERS, error_body, renumbering
 from recorder.wire.dialects.json_values import Object, text
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.mcp.decoder import RESULT, McpDecoder
@@ -40,9 +40,7 @@ def _name(message: _Message) -> Named:
 
 
 def is_asked(headers: Sequence[Header], body: bytes) -> bool:
-    """Return whether a request is one of MCP, whatever its path; or a program speaks JSON-RPC over stdio."""
-    if header(headers, "content-type") == JSON_RPC:
-        return True
+    """Return whether a request is one of MCP, whatever its path."""
     if any(header(headers, name) for name in _HEADERS):
         return True
     accepted = header(headers, "accept")
@@ -69,6 +67,7 @@ DIALECT = Dialect(
     own_rules=frozenset({"ST002"}),  # an event without data is one to resume from, a line that is not JSON a log's
     error_body=error_body,
     renumbering=renumbering,
+    program=LINES,  # the last in the table: of whatever else is JSON-RPC, the first line says it
     fields=ResponseFields(
         texts=("result.content.*.text", "params.message"),
         noise=noise_fields("""
