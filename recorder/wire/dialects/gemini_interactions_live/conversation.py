@@ -52,7 +52,7 @@ class TurnRequest:
             elif type == "input":
                 self._say(objects(event, "content"))
             elif self._left > 0 and type not in _OF_CONNECTION:
-                self._steps.append({"type": type, **without(event, ("event_type",))})
+                self._steps.append({**without(event, ("event_type",)), "type": type})
 
     def heard(self, payload: bytes) -> None:
         """Add nothing: the server says nothing of what it heard."""
@@ -77,9 +77,8 @@ class TurnRequest:
             self._steps.append({"type": "user_input", "content": kept})
 
     def _told(self, step: dict[str, Any]) -> Object:
-        if step["type"] != "user_input":
-            return step
-        return {**step, "content": [self._told_part(part) for part in step["content"]]}
+        parts = objects(step, "content")
+        return {**step, "content": [self._told_part(part) for part in parts]} if parts else step
 
     def _told_part(self, part: Object) -> Object:
         is_sound = part.get("type") == "audio" and "data" not in part
