@@ -9,7 +9,7 @@ import asyncio
 import random
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import msgspec
@@ -17,10 +17,11 @@ import msgspec
 from recorder.errors import UpstreamError
 from recorder.model.events import Header
 from recorder.proxy.http.messages import Response
-from recorder.replay.faults.transport import Chunks, EventBlock, Fault, Run, blocks
+from recorder.replay.faults.transport import Chunks, EventBlock, Fault, Run, blocks, in_place
 from recorder.replay.pace import FOREVER_S
 from recorder.replay.transport import origin_of, whole
 from recorder.wire.dialects import error_body, error_in_stream
+from recorder.wire.dialects.keys import DONE
 from recorder.wire.turns import as_block, error_message
 from recorder.wire.websocket_endpoint import OutgoingFrame
 
@@ -30,7 +31,7 @@ PING = b"recorder"  # the payload of a ping, which the client sends back
 CLOSE_REASON = "recorder: a fault closes the connection"
 DRIPS = 20  # a second: few enough to cost nothing, many enough to be a flow
 
-_PAYLOAD = re.compile(rb"(?:\A|[\r\n])data: ?(?!\[DONE\])([{\[][^\r\n]*[^\s])")  # without the spaces at its end
+_DONE = DONE.encode()
 _MULTIBYTE = re.compile(rb"[\xc2-\xf4][\x80-\xbf]{1,3}")
 
 
@@ -214,15 +215,18 @@ class Altered(_OfEvents, frozen=True):
     def unmet(self) -> str:
         return f"{super().unmet}{' that has JSON' if self.how == 'corrupt' else ''}"
 
-    async def body(self, chunks: Chunks, run: Run) -> Chunks:
+    def body(self, chunks: Chunks, run: Run) -> Chunks:
+        return in_place(self._altered(chunks, run), run.framing)
+
+    async def _altered(self, chunks: Chunks, run: Run) -> AsyncIterator[EventBlock]:
         async for block in blocks(chunks, run.framing):
             altered: Sequence[bytes] = (block.raw,)
             if self.which.has(block, run):
-                altered = ALTERED[self.how](block.raw, run.dice)
+                altered = ALTERED[self.how](block.raw, run)
             if altered != (block.raw,):
                 run.struck(self)
             for raw in altered:
-                yield raw
+                yield block._replace(raw=raw)
 
 
 class Reordered(_OfEvents, frozen=True):
@@ -232,19 +236,24 @@ class Reordered(_OfEvents, frozen=True):
     def unmet(self) -> str:
         return f"{super().unmet} and another after it"
 
-    async def body(self, chunks: Chunks, run: Run) -> Chunks:
-        late = b""
+    def body(self, chunks: Chunks, run: Run) -> Chunks:
+        return in_place(self._reordered(chunks, run), run.framing)
+
+    async def _reordered(self, chunks: Chunks, run: Run) -> AsyncIterator[EventBlock]:
+        late: list[EventBlock] = []  # the event, and comments after it: one may be the end of an array
         async for block in blocks(chunks, run.framing):
-            if not late and self.which.has(block, run):
-                late = block.raw
-                continue
-            yield block.raw
             if late and block.event is not None:
                 run.struck(self)
-                yield late
-                late = b""
-        if late:
-            yield late
+                yield block
+                for each in late:
+                    yield each
+                late.clear()
+            elif late or self.which.has(block, run):
+                late.append(block)
+            else:
+                yield block
+        for each in late:
+            yield each
 
 
 class _OfMessages(_AtEvent, frozen=True):
@@ -350,17 +359,20 @@ def _cut(fault: CutAfter | CutAt, run: Run) -> UpstreamError:
     return UpstreamError("the connection was cut by a fault", fault.outcome, close=close)
 
 
-def _damaged(block: bytes, dice: random.Random) -> bytes:
+def _damaged(block: bytes, run: Run) -> bytes:
     """Return a block whose JSON ends too early, which no JSON object survives."""
-    payload = _PAYLOAD.search(block)
-    if payload is None:
+    fields = run.framing.fields(block)
+    data = fields.data or b""
+    size_bytes = len(data.rstrip())
+    is_json = data[:1] in (b"{", b"[") and not data.startswith(_DONE) and size_bytes > 1
+    if fields.data_start is None or not is_json:
         return block
-    start, stop = payload.span(1)
-    return block[: dice.randint(start + 1, stop - 1)] + block[stop:]
+    kept = data[: run.dice.randint(1, size_bytes - 1)] + data[size_bytes:]
+    return run.framing.with_data(block, fields, kept)
 
 
-ALTERED: Mapping[str, Callable[[bytes, random.Random], Sequence[bytes]]] = {
-    "drop": lambda block, dice: (),
-    "repeat": lambda block, dice: (block, block),
-    "corrupt": lambda block, dice: (_damaged(block, dice),),
+ALTERED: Mapping[str, Callable[[bytes, Run], Sequence[bytes]]] = {
+    "drop": lambda block, run: (),
+    "repeat": lambda block, run: (block, block),
+    "corrupt": lambda block, run: (_damaged(block, run),),
 }

@@ -72,6 +72,15 @@ async def blocks(chunks: AsyncIterable[bytes], framing: Framing = SSE) -> AsyncI
         raise failure
 
 
+async def in_place(blocks: AsyncIterable[EventBlock], framing: Framing) -> Chunks:
+    """Yield the bytes of blocks that stand elsewhere than they did: the whole of them is framed as before."""
+    is_first = True
+    async for block in blocks:
+        stands_apart = block.event is not None or is_first
+        yield framing.placed(block.raw, is_first) if stands_apart else block.raw
+        is_first = False
+
+
 class Run:
     """One request on its way through the faults; `struck` is called with the faults that had an effect."""
 

@@ -179,7 +179,7 @@ def error_in_stream(
     if framing is AWS_EVENT_STREAM:
         return aws_event_stream.exception(dialect.error_type(status), body)
     if framing is JSON_ARRAY:
-        return (b"," if number else b"[") + body + b"]"
+        return JSON_ARRAY.placed(body, number == 0) + b"]"
     return body + b"\n"
 
 

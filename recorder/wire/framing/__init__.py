@@ -37,6 +37,11 @@ class Splitter(Protocol):
         """End the stream; returns the rest."""
 
 
+def _with_data(raw: bytes, fields: Fields, data: bytes) -> bytes:
+    start, size_bytes = fields.data_start or 0, fields.data_length or 0
+    return raw[:start] + data + raw[start + size_bytes :]
+
+
 class Framing(msgspec.Struct, frozen=True):
     """The way in which events follow each other in a response."""
 
@@ -44,6 +49,8 @@ class Framing(msgspec.Struct, frozen=True):
     fields: Callable[[bytes], Fields]  # of a whole frame; without `data` where it cannot be read
     ends: Callable[[bytes], bool]  # whether a part of a long frame is its last one
     splitter: Callable[[], Splitter]
+    with_data: Callable[[bytes, Fields, bytes], bytes] = _with_data  # a frame, its fields, the data in place of its own
+    placed: Callable[[bytes, bool], bytes] = lambda raw, is_first: raw  # a frame that stands elsewhere than it did
 
 
 def _no_splitter() -> Splitter:
@@ -52,8 +59,14 @@ def _no_splitter() -> Splitter:
 
 SSE = Framing("sse", sse.parse, sse.ends_block, sse.Splitter)
 NDJSON = Framing("ndjson", ndjson.fields, sse.ends_message, ndjson.Splitter)
-AWS_EVENT_STREAM = Framing("aws_event_stream", aws_event_stream.fields, sse.ends_message, aws_event_stream.Splitter)
-JSON_ARRAY = Framing("json_array", json_array.fields, sse.ends_message, json_array.Splitter)
+AWS_EVENT_STREAM = Framing(
+    "aws_event_stream",
+    aws_event_stream.fields,
+    sse.ends_message,
+    aws_event_stream.Splitter,
+    with_data=aws_event_stream.with_data,
+)
+JSON_ARRAY = Framing("json_array", json_array.fields, sse.ends_message, json_array.Splitter, placed=json_array.placed)
 MESSAGES = Framing("websocket", lambda raw: Fields(None, raw, 0, len(raw)), sse.ends_message, _no_splitter)
 
 _BY_CONTENT_TYPE: Mapping[str, Framing] = {

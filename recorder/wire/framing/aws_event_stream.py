@@ -85,9 +85,18 @@ def message(headers: Mapping[str, str], payload: bytes) -> bytes:
     encoded = bytearray()
     for name, value in headers.items():
         encoded += bytes([len(name)]) + name.encode() + b"\7" + len(value).to_bytes(2, "big") + value.encode()
-    total_bytes = _PRELUDE_BYTES + len(encoded) + len(payload) + _CRC_BYTES
-    lengths = total_bytes.to_bytes(4, "big") + len(encoded).to_bytes(4, "big")
-    begun = lengths + crc32(lengths).to_bytes(4, "big") + encoded + payload
+    return _message(bytes(encoded), payload)
+
+
+def with_data(raw: bytes, fields: Fields, data: bytes) -> bytes:
+    """Return a whole message with another payload."""
+    return _message(raw[_PRELUDE_BYTES : fields.data_start], data)
+
+
+def _message(headers: bytes, payload: bytes) -> bytes:
+    total_bytes = _PRELUDE_BYTES + len(headers) + len(payload) + _CRC_BYTES
+    lengths = total_bytes.to_bytes(4, "big") + len(headers).to_bytes(4, "big")
+    begun = lengths + crc32(lengths).to_bytes(4, "big") + headers + payload
     return begun + crc32(begun).to_bytes(4, "big")
 
 

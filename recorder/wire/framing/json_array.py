@@ -96,3 +96,12 @@ def fields(raw: bytes) -> Fields:
     start = separator.end() if separator else 0
     data = raw[start:]
     return Fields(None, data, start, len(data)) if data else Fields()
+
+
+def placed(raw: bytes, is_first: bool) -> bytes:
+    """Return a piece as the first of an array, or as a later one: with a bracket before it, or a comma."""
+    separator = _SEPARATOR.match(raw)
+    end = separator.end() if separator else 0
+    wrong, right = (b",", b"[") if is_first else (b"[", b",")
+    before = raw[:end].replace(wrong, right)
+    return (before if right in before else right + before) + raw[end:]

@@ -19,6 +19,7 @@ from recorder.proxy.http.messages import IteratedBody, Request, Response
 from recorder.replay.faults.forms import FORMS, parse_fault
 from recorder.replay.faults.transport import FaultTransport
 from recorder.wire.dialects import by_path
+from recorder.wire.framing import JSON_ARRAY, framing_of
 from recorder.wire.framing.sse import Splitter, parse
 from tests.support.aws_messages import aws_event
 from tests.support.facts import MS
@@ -121,18 +122,50 @@ async def test_a_line_and_a_binary_message_are_events(kind: str) -> None:
     assert (seen.body, seen.outcome) == (2 * one, "truncated")
 
 
+ARRAY = request_for(
+    "POST", "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent", content=b"{}"
+)
+
+
 @pytest.mark.parametrize(("fault", "texts"), [("cut@1", b'[{"a":1}'), ("error@2:503", None), ("error@0:503", None)])
 async def test_an_array_is_struck_between_its_elements(fault: str, texts: bytes | None) -> None:
-    asked = request_for(
-        "POST", "https://generativelanguage.googleapis.com/v1beta/models/m:streamGenerateContent", content=b"{}"
-    )
-    seen = await spoilt(fault, asked=asked, chunks=(b'[{"a"', b':1}\n,{"b":2}\n]'), kind="application/json")
+    seen = await spoilt(fault, asked=ARRAY, chunks=(b'[{"a"', b':1}\n,{"b":2}\n]'), kind="application/json")
     if texts is not None:
         assert (seen.body, seen.outcome) == (texts, "truncated")
         return
     *elements, error = json.loads(seen.body)
     assert elements == [{"a": 1}, {"b": 2}][: int(fault[6])]
     assert error["error"]["code"] == 503
+
+
+@given(
+    st.lists(st.sampled_from(["drop@1", "drop@3", "drop:50%", "repeat@1", "repeat:50%", "reorder@1", "reorder:50%"])),
+    st.sampled_from([b"[1,\r\n2\n,[3] ]\n", b"[{}]", b"[]", b" [ ]\n"]),
+    st.integers(0, 99),
+)
+async def test_an_array_whose_elements_are_moved_is_an_array(faults: list[str], body: bytes, seed: int) -> None:
+    seen = await spoilt(*faults, asked=ARRAY, chunks=(body[:5], body[5:]), kind="application/json", seed=seed)
+    assert {*map(str, json.loads(seen.body))} <= {*map(str, json.loads(body))}
+
+
+async def test_elements_are_lost_repeated_and_late() -> None:
+    for fault, elements in (("drop@1", [2, 3]), ("repeat@1", [1, 1, 2, 3]), ("reorder@1", [2, 1, 3])):
+        seen = await spoilt(fault, asked=ARRAY, chunks=(b"[1,2,3]",), kind="application/json")
+        assert json.loads(seen.body) == elements
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["application/x-ndjson", "application/vnd.amazon.eventstream", "application/json"])
+async def test_the_json_of_an_event_ends_too_early_in_any_framing(kind: str, seed: int) -> None:
+    texts = {"application/x-ndjson": b'{"a": 1}\n{"a": 1}\n', "application/json": b'[{"a": 1}\n,{"a": 1}\n]'}
+    body = texts.get(kind, 2 * aws_event("chunk", {"a": 1}))
+    framing = framing_of(kind) or JSON_ARRAY
+    seen = await spoilt("corrupt@1", asked=ARRAY, chunks=(body,), kind=kind, seed=seed)
+    pieces = framing.splitter().feed(seen.body)
+    damaged = framing.fields(pieces[0].raw).data or b""
+    assert b'{"a": 1}'.startswith(damaged.partition(b",")[0].strip())
+    with pytest.raises(ValueError):
+        json.loads(damaged)
 
 
 @given(cuts, st.integers(0, len(FRAMES)))
