@@ -1,9 +1,14 @@
 // The data inside of the one file, answered as the API would. Nothing here interprets a protocol: it puts together
 // what `recorder/ui/html_file.py` took apart so that each long text is in the file once.
 
-import { bytesOf } from "./bytes.js";
+import { bytesOf, fromBase64 } from "./bytes.js";
 import { applied } from "./player/ops.js";
-import { SEGMENT, stepsUntil } from "./player/segment.js";
+import { SEGMENT, stepsUntil, writersOfText } from "./player/segment.js";
+
+/** Base64 of a picture in JSON, and the types by its beginning: recorder/ui/pictures.py knows the same. */
+const PICTURE = /"(?:data:[^",]{1,80};base64,)?((iVBOR|R0lGO|UklGR|\\?\/9j)[\w+/=\\-]*)"/g;
+/** @type {Record<string, string>} */
+const PICTURES = { iVBOR: "image/png", R0lGO: "image/gif", UklGR: "image/webp" };
 
 /** @implements {Source} */
 export class FileSource {
@@ -85,12 +90,13 @@ export class FileSource {
     const needles = [text.toLowerCase(), JSON.stringify(text).slice(1, -1).toLowerCase()];
     /** @type {Record<string, number[]>} */
     const events = {};
-    for (const [number, { last }] of Object.entries(this.data.exchanges)) {
+    for (const [number, { last, steps }] of Object.entries(this.data.exchanges)) {
+      const written = writersOfText(steps, needles);
       events[number] = [];
       for (let pos = 0; pos <= last; pos++) {
         const raw = this.raw(Number(number), pos);
         const shown = typeof raw === "string" ? raw.toLowerCase() : "";
-        if (needles.some((needle) => shown.includes(needle))) events[number].push(pos);
+        if (written.has(pos) || needles.some((needle) => shown.includes(needle))) events[number].push(pos);
       }
     }
     return { events, is_all: true };
@@ -101,9 +107,22 @@ export class FileSource {
     return Promise.resolve({ number, before: null, is_complete: true, cache: null, read: null });
   }
 
-  /** @returns {Promise<Blob>} */
-  picture() {
-    return Promise.reject(new Error("Not in this file."));
+  /**
+   * @param {string} _session
+   * @param {number} number
+   * @param {"response" | "model"} _of
+   * @param {import("./player/picture.js").PictureDigest} digest
+   */
+  async picture(_session, number, _of, { size_bytes }) {
+    for (let pos = 0; pos <= this.exchange(number).last; pos++) {
+      const raw = this.raw(number, pos);
+      for (const [, data, sign] of typeof raw === "string" ? raw.matchAll(PICTURE) : []) {
+        const coded = data.replaceAll("\\", "").replaceAll("-", "+").replaceAll("_", "/");
+        if (Math.floor((coded.replace(/=+$/, "").length * 3) / 4) !== size_bytes) continue;
+        return new Blob([fromBase64(coded)], { type: PICTURES[sign] ?? "image/jpeg" });
+      }
+    }
+    throw new Error("This picture is not in the file.");
   }
 
   /**

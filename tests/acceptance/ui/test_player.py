@@ -135,11 +135,11 @@ async def test_events_are_filtered_by_text_and_kind_and_sorted_by_silence(length
     await lengthy_tab.open("#/s/team")
     page = lengthy_tab.page
     events, shown = page.get_by_role("grid", name="Events"), page.get_by_role("tab", name="Events")
-    await page.get_by_label("Text in an event").fill("galileo")
+    await page.get_by_label("Text in the session").fill("galileo")
     await expect(shown).to_contain_text("1 of ")
     await events.locator(".virtual-row").click()
     await expect(page.get_by_role("heading", name="5:1 body")).to_be_visible()
-    await page.get_by_label("Text in an event").fill("")
+    await page.get_by_label("Text in the session").fill("")
     await page.get_by_label("Kind or type").select_option("Kinds:response")
     await expect(shown).to_contain_text("5 of ")
     await page.get_by_label("Exchange", exact=True).select_option("2")

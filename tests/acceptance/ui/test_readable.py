@@ -10,8 +10,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, expect
 
-from tests.support.browser import IN_A_BROWSER, NARROW, THEMES, WIDE, Tab, opened
+from tests.support.browser import IN_A_BROWSER, NARROW, PLAYER, THEMES, WIDE, Tab, opened
 from tests.support.conversations import USAGE, Conversations, answering, call, message, response
+from tests.support.html_file import exported
 from tests.support.pictures import drawn, png, shown
 from tests.support.rows import put_prices
 from tests.support.viewer import Viewer, viewing
@@ -171,6 +172,36 @@ async def test_a_request_says_what_its_change_cost(tab: Tab) -> None:
     note = asked.locator(".note", has_text="uncached")
     await expect(note).to_contain_text("prefix changed since exchange 1 at tools[0].description")
     await expect(note.locator("+ details > summary")).to_contain_text("tools")
+
+
+async def test_a_word_over_several_deltas_is_found_and_leads_to_the_first_of_them(tab: Tab) -> None:
+    await tab.open("#/s/readable/x/1/e/0")
+    await look_for_a_word(tab)
+
+
+async def test_a_file_finds_words_and_draws_pictures_by_itself(
+    chromium: Browser, readable: Viewer, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.html"
+    path.write_text(exported(readable.db, "readable"))
+    async with opened(chromium, path.as_uri(), offline=True) as tab:
+        await tab.open("#x=2")
+        await expect(tab.page.locator("section[data-number='2'] .item img")).to_have_js_property("naturalWidth", 64)
+        await tab.page.keyboard.press("Home")
+        await look_for_a_word(tab)
+
+
+async def look_for_a_word(tab: Tab) -> None:
+    """Find a word that no event has by itself, and go to it."""
+    search = tab.page.get_by_label("Text in the session")
+    await search.fill("RUN `MAKE` IN")
+    rows = tab.page.get_by_role("grid", name="Events").locator(".virtual-row .event-type")
+    begin = SAID.index("Run")
+    pieces = (begin + len("Run `make` in") - 1) // 5 - begin // 5 + 1
+    whole = ["response.output_text.done", "response.output_item.done"]
+    await expect(rows).to_have_text(["response.output_text.delta"] * pieces + whole)
+    await search.press("Enter")
+    await expect(tab.page.locator(f"{PLAYER}[data-pos='{begin // 5 + 6}']")).to_be_visible()
 
 
 async def test_readable_requests_are_accessible(chromium: Browser, readable: Viewer) -> None:

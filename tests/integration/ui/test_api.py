@@ -18,7 +18,7 @@ from recorder.projections.views.contract import VIEWS
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from recorder.ui import api, sql
-from tests.support.conversations import Conversations, asking, message, response
+from tests.support.conversations import Conversations, asking, message, response, thought
 from tests.support.corpus import ROOT
 from tests.support.projects import stream
 from tests.support.rows import add, begin, make_events, make_exchange, make_id, make_session
@@ -151,6 +151,19 @@ async def test_events_are_found_by_a_text_as_it_is_and_as_json_escapes_it(databa
         assert (await viewer.json("/api/sessions/s/find?text=rainy"))["events"] == {}
         for text in ("", "x" * 201):
             await viewer.json(f"/api/sessions/s/find?text={text}", b"400")
+
+
+async def test_a_text_over_several_deltas_leads_to_all_that_wrote_it(database: URL) -> None:
+    session = Conversations(database).session("s")
+    words = ("A sun", "ny", " day, ", "and Sun", "", "ny", " again")
+    session.exchange(response(*message(*words)), asking("?"))
+    session.exchange(response(*thought("Is it", " sunny?")), asking("?"), ended=False, at_s=9.0)
+    async with viewing(database) as viewer:
+        for exchange, text, wrote in ((1, "sunny", [0, 1, 3, 4, 5]), (2, "is it sunny", [0, 1])):
+            rows = (await viewer.json(f"/api/sessions/s/exchanges/{exchange}/events"))["events"]
+            deltas = [row["pos"] for row in rows if (row["type"] or "").endswith(".delta")]
+            found = (await viewer.json(f"/api/sessions/s/find?text={quote(text)}"))["events"]
+            assert [deltas.index(pos) for pos in found[str(exchange)] if pos in deltas] == wrote
 
 
 async def test_events_are_those_of_the_command_in_a_few_words(db: Path) -> None:

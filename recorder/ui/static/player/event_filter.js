@@ -1,4 +1,4 @@
-// The filter of the event list: by exchange, by kind or type, and by a text in the bytes of the event.
+// The filter of the event list: by exchange, by kind or type, and by a text in the bytes of events or that they wrote.
 
 import { el, fill } from "../dom.js";
 import { count, messageOf } from "../format.js";
@@ -11,6 +11,7 @@ const REST_MS = 300;
  * @property {import("./timeline.js").SessionTimeline} timeline
  * @property {(text: string) => Promise<FoundEvents>} find
  * @property {() => void} changed other events are wanted
+ * @property {() => void} next go to the next event that is wanted
  * @property {(message: string) => void} announce
  */
 
@@ -21,6 +22,8 @@ export class EventFilter {
     this.options = options;
     /** @type {Map<number, Set<number>> | null} positions by exchange; null without a text */
     this.found = null;
+    /** The text that was found. */
+    this.looked = "";
     this.asked = 0;
     this.exchange = select("Exchange", options.changed);
     this.type = select("Kind or type", options.changed);
@@ -28,11 +31,12 @@ export class EventFilter {
       el("input", {
         type: "search",
         class: "grow",
-        placeholder: "Text in an event",
-        "aria-label": "Text in an event",
+        placeholder: "Text in the session",
+        "aria-label": "Text in the session",
+        title: "In texts, arguments, results and bytes; Enter goes to the next event that has it or wrote it",
         maxlength: 200,
         oninput: () => this.#find(REST_MS),
-        onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && this.#find(0),
+        onkeydown: (/** @type {KeyboardEvent} */ event) => event.key === "Enter" && void this.#next(),
       })
     );
     this.element = el("div", { class: "event-filter", role: "search" }, this.text, this.type, this.exchange);
@@ -77,23 +81,32 @@ export class EventFilter {
     return wanted;
   }
 
+  async #next() {
+    if (this.text.value !== this.looked) await this.#look();
+    this.options.next();
+  }
+
   /** @param {number} restMs */
   #find(restMs) {
     clearTimeout(this.resting);
+    this.resting = setTimeout(() => this.#look(), restMs);
+  }
+
+  async #look() {
+    clearTimeout(this.resting);
     const mine = ++this.asked;
-    this.resting = setTimeout(async () => {
-      const text = this.text.value;
-      try {
-        const answer = text ? await this.options.find(text) : null;
-        if (mine !== this.asked) return;
-        const entries = Object.entries(answer?.events ?? {});
-        this.found = answer && new Map(entries.map(([number, positions]) => [Number(number), new Set(positions)]));
-        if (answer?.is_all === false) this.options.announce("There are more: these are the first.");
-        this.options.changed();
-      } catch (error) {
-        if (mine === this.asked) this.options.announce(messageOf(error));
-      }
-    }, restMs);
+    const text = this.text.value;
+    try {
+      const answer = text ? await this.options.find(text) : null;
+      if (mine !== this.asked) return;
+      this.looked = text;
+      const entries = Object.entries(answer?.events ?? {});
+      this.found = answer && new Map(entries.map(([number, positions]) => [Number(number), new Set(positions)]));
+      if (answer?.is_all === false) this.options.announce("There are more: these are the first.");
+      this.options.changed();
+    } catch (error) {
+      if (mine === this.asked) this.options.announce(messageOf(error));
+    }
   }
 }
 

@@ -52,7 +52,7 @@ export class EventList {
     this.order = null;
     /** The index of the playhead. */
     this.at = -1;
-    this.filter = new EventFilter({ ...options, changed: () => this.#choose() });
+    this.filter = new EventFilter({ ...options, changed: () => this.#choose(), next: () => this.#next() });
     this.list = new VirtualList({
       label: "Events",
       rowHeight: ROW,
@@ -87,6 +87,12 @@ export class EventList {
       this.list.element.scrollTop = 0;
       this.list.mark(this.#placeOf(this.at));
     } else this.reveal(this.at);
+  }
+
+  /** Go to the next event that passes the filter, after the last to the first. */
+  #next() {
+    const wanted = this.filter.wanted();
+    if (wanted?.length) this.options.choose(wanted.find((index) => index > this.at) ?? wanted[0]);
   }
 
   /**

@@ -15,7 +15,10 @@ const CHECKPOINT = 32;
  * @property {number} after the latest time of a timed step that was applied
  * @property {number} before the earliest time of a timed step that was left out
  */
-/** @typedef {{ path: Path, start: number, end: number }} Written a range of the text at `path`, in UTF-16 units */
+/**
+ * @typedef {{ path: Path, start: number, end: number, text: string }} Written a range of the text at `path`, in UTF-16
+ * units, and what is there
+ */
 /** @typedef {{ from: number, to: number, pos: number | null }} Span characters and their event; null: an earlier one */
 
 /** A segment with the states in it that are used again. */
@@ -56,12 +59,7 @@ export class LoadedSegment {
     for (const [, ops, time] of steps.slice(first, stepsUntil(steps, pos))) {
       if (time !== undefined) continue;
       for (const op of ops) {
-        const [kind, path] = op;
-        const before = valueAt(state, path);
-        const length = typeof before === "string" || Array.isArray(before) ? before.length : 0;
-        if (kind === "add") written.push({ path, start: length, end: length + op[2].length });
-        else if (kind === "push") collectTexts(op[2], [...path, length], written);
-        else if (kind === "set") collectTexts(op[2], path, written);
+        collectWritten(state, op, written);
         state = /** @type {ExchangeDocument} */ (applied(state, op));
       }
     }
@@ -141,12 +139,77 @@ export function stepsUntil(steps, pos) {
 }
 
 /**
+ * Return the positions of the events that wrote a part of what is looked for, in a text that lies over several.
+ * @param {Step[]} steps of an exchange, from its first event on
+ * @param {string[]} needles in lower case
+ */
+export function writersOfText(steps, needles) {
+  /** @type {Map<string, { pos: number, text: string }[]>} */
+  const texts = new Map();
+  /** @type {ExchangeDocument} */
+  let state = {};
+  for (const [pos, ops, time] of steps) {
+    for (const op of ops) {
+      /** @type {Written[]} */
+      const written = [];
+      // What others say of an exchange is in their events.
+      if (time === undefined) collectWritten(state, op, written);
+      for (const { path, start, text } of written) {
+        const key = JSON.stringify(path);
+        const pieces = (start && texts.get(key)) || [];
+        texts.set(key, pieces);
+        pieces.push({ pos, text: text.toLowerCase() });
+      }
+      state = /** @type {ExchangeDocument} */ (applied(state, op));
+    }
+  }
+  /** @type {Set<number>} */
+  const found = new Set();
+  for (const pieces of texts.values()) for (const needle of needles) addWriters(pieces, needle, found);
+  return found;
+}
+
+/**
+ * @param {{ pos: number, text: string }[]} pieces
+ * @param {string} needle
+ * @param {Set<number>} found
+ */
+function addWriters(pieces, needle, found) {
+  const whole = pieces.map(({ text }) => text).join("");
+  let at = whole.indexOf(needle);
+  let begin = 0;
+  for (const { pos, text } of pieces) {
+    const end = begin + text.length;
+    while (at >= 0 && at < end) {
+      found.add(pos);
+      if (at + needle.length > end) break; // the next piece has more of it
+      at = whole.indexOf(needle, at + needle.length);
+    }
+    begin = end;
+  }
+}
+
+/**
+ * @param {ExchangeDocument} state before an operation
+ * @param {Op} op
+ * @param {Written[]} into
+ */
+function collectWritten(state, op, into) {
+  const [kind, path] = op;
+  if (kind === "cut") return;
+  const before = valueAt(state, path);
+  const length = typeof before === "string" || Array.isArray(before) ? before.length : 0;
+  if (kind === "add") into.push({ path, start: length, end: length + op[2].length, text: op[2] });
+  else collectTexts(op[2], kind === "push" ? [...path, length] : path, into);
+}
+
+/**
  * @param {unknown} value
  * @param {Path} path
  * @param {Written[]} into
  */
 function collectTexts(value, path, into) {
-  if (typeof value === "string") into.push({ path, start: 0, end: value.length });
+  if (typeof value === "string") into.push({ path, start: 0, end: value.length, text: value });
   else if (Array.isArray(value)) value.forEach((each, index) => collectTexts(each, [...path, index], into));
   else if (value !== null && typeof value === "object") {
     for (const [key, each] of Object.entries(value)) collectTexts(each, [...path, key], into);
