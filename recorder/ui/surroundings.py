@@ -206,11 +206,12 @@ class Surroundings:
     def _results(self, exchange: Exchange, events: Sequence[Event]) -> list[_Said]:
         """Return the results that a request has for the calls, after each of its events at which there are others."""
         says: list[_Said] = []
-        if not self._wanted(exchange, events):
+        every = self._wanted(exchange, events)
+        if not every:
             return says
         before: list[ResultRow] = []
         for count, event in enumerate(events, 1):
-            rows = self._wanted(exchange, events[:count])
+            rows = every if count == len(events) else self._wanted(exchange, events[:count])
             if rows != before:
                 says.append(_Said(exchange.started_ns + event.t_ns, rows))
                 before = rows

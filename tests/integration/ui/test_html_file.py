@@ -15,8 +15,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from recorder.recordings.selection import select_exchanges
 from recorder.store.queries.reader import LogReader
 from recorder.ui import html_file, raw
+from recorder.wire.redaction.bodies import Redactor
 from tests.support.conversations import Conversations, asking, message, response, sse
 from tests.support.corpus import CORPUS, corpus_files, needs_corpus
 from tests.support.html_file import data_of, document_at, exported, raws, written_data
@@ -277,3 +279,27 @@ def test_what_is_too_large_says_what_to_do(demo_recording: Path, monkeypatch: py
     assert ran.code == 1
     assert ran.out == b""
     assert "name one exchange with --exchange" in ran.err
+
+
+class CountedReader(LogReader):
+    """A reader that counts the rows that it returns."""
+
+    count = 0
+
+    async def rows(self, statement: Any, **values: Any) -> Any:
+        found = await super().rows(statement, **values)
+        self.count += len(found)
+        return found
+
+
+async def test_a_file_of_twice_as_many_exchanges_takes_twice_as_many_rows(tmp_path: Path) -> None:
+    counts = []
+    for exchanges in (4, 8, 12):
+        made = Conversations(tmp_path / f"{exchanges}.db").session("s")
+        for number in range(exchanges):
+            made.exchange(response(*message("Hello"), id=f"resp_{number}"), asking("Hi"), at_s=number)
+        async with await CountedReader.open(made.database) as log:
+            session, chosen = await select_exchanges(log, "s", None)
+            await html_file.html_file(log, session, chosen, Redactor())
+            counts.append(log.count)
+    assert counts[2] - counts[1] == counts[1] - counts[0]
