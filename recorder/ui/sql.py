@@ -8,7 +8,8 @@ Rules of this file:
   statements, of which a page has many at once, are known to be short, and do without.
 * It is about the log alone, without its archives.
 * A question whose client has left is stopped, and so are all of them when the viewer stops.
-* A panel of the home page is data. Its numbers are those of its SQL, which the page shows and `recorder query` runs.
+* A panel of the home page is data. Its numbers are those of its SQL, which the page shows and `recorder query` runs;
+  only a title that no view has yet is read from the log.
 * Days are in UTC, as those of `recorder usage --by day`; the first day is whole.
 * A percentile is the smallest value that at least so many percent of the values do not exceed (nearest rank), because
   SQLite has no function for percentiles.
@@ -39,6 +40,7 @@ from recorder.projections.views.parts import Either, written
 from recorder.store.engine import address_of
 from recorder.store.location import default_url
 from recorder.store.queries.costs import has_prices
+from recorder.store.queries.open_session import asked_in
 from recorder.store.queries.query import STOPPED, Query, QueryResult, Value, values_of
 from recorder.store.queries.query_process import OWN_ENGINE, open_query
 from recorder.store.queries.reader import LogReader
@@ -367,6 +369,7 @@ async def home(questions: Questions, log: LogReader, days: int) -> dict[str, Any
     since_ns = (time.time_ns() // DAY_NS - days + 1) * DAY_NS
     shown = PANELS if await has_prices(log) else [panel for panel in PANELS if not panel.needs_prices]
     panels = await asyncio.gather(*(_answer(questions, panel, log.engine, since_ns) for panel in shown))
+    await _name_open_sessions(log, panels[0])
     [(first_ns,)] = await log.rows(_FIRST)
     return {
         "days": days,
@@ -375,6 +378,16 @@ async def home(questions: Questions, log: LogReader, days: int) -> dict[str, Any
         "is_empty": not await list_sessions(log, 1),
         "panels": panels,
     }
+
+
+async def _name_open_sessions(log: LogReader, latest: Json) -> None:
+    """Fill the title and the models of sessions in which nothing has ended: views know them from then on."""
+    for row in latest["rows"]:
+        of_session = dict(zip(latest["columns"], row, strict=True))
+        if of_session["title"] is None:
+            asked = await asked_in(log, of_session["session_id"])
+            of_session |= {"title": asked.title, "models": of_session["models"] or ", ".join(asked.models)}
+            row[:] = of_session.values()
 
 
 async def _answer(questions: Questions, panel: Panel, engine: str, since_ns: int) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What a reader tells the exchanges of a session by: question, results, model, tokens, cost, and which sub-agent asks.
 
-All is read from views, for a whole session at once: nothing is folded.
+All is read from views, for a whole session at once. Of an exchange that is open its request is read, so that a session
+that is followed says what is asked.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from sqlalchemy import select
 from recorder.model.events import Exchange
 from recorder.store.engine import AnyRow
 from recorder.store.queries.costs import exchange_costs
+from recorder.store.queries.open_session import requested_rows
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import view_of
 from recorder.store.sql import of_session
 
+OPEN_LIMIT = 16  # exchanges whose requests are read, the newest: a session has more open ones if a recorder was killed
 NAMES_LIMIT = 8  # of the tools whose results a request has: more is not a line
 NAME_CHARS = 80  # of a sub-agent
 
@@ -38,7 +41,7 @@ _NAMING = ("nickname", "task_name", "name", "description", "subagent_type", "age
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """An exchange in a line of the list. Of one that is not projected yet nothing is known."""
+    """An exchange in a line of the list."""
 
     model: str | None = None
     user_text: str | None = None  # the last that a person says in the request
@@ -49,7 +52,7 @@ class Turn(msgspec.Struct, frozen=True):
     agent: str | None = None  # the name of the sub-agent that asks, where it is known
 
 
-async def turns(log: LogReader, session_id: str, exchanges: Iterable[Exchange], agents: set[str]) -> dict[str, Turn]:
+async def turns(log: LogReader, session_id: str, exchanges: Sequence[Exchange], agents: set[str]) -> dict[str, Turn]:
     """Return the lines of a session's exchanges, by their ids. `agents` are the exchanges of sub-agents."""
     asked = {row.exchange_id: row for row in await log.rows(_ASKED, session_id=session_id)}
     results: dict[str, list[str]] = defaultdict(list)
@@ -70,6 +73,10 @@ async def turns(log: LogReader, session_id: str, exchanges: Iterable[Exchange], 
             cost_usd=cost.usd if cost else None,
             agent=names.get(exchange_id),
         )
+    projected = {row.exchange_id for row in asked.values() if row.is_turn is not None}
+    for each in [each for each in exchanges if each.exchange_id not in projected][-OPEN_LIMIT:]:
+        for known in await requested_rows(log, each):
+            found[each.exchange_id] = Turn(known.request_model, known.user_text, known.is_turn)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The title and the models of a session of which nothing has ended: only its requests know them."""
+"""What is known of an exchange that has not ended, and of a session of such: only requests say it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ async def asked_in(log: LogReader, session_id: str) -> Asked:
     """Return the first text of a person in a session, else of any request, and the models that are asked."""
     rows: list[ExchangeRow] = []
     for exchange in (await log.exchanges(session_id))[:LOOKED_AT]:
-        rows += requested(exchange, await _request(log, exchange))["exchanges"]
+        rows += await requested_rows(log, exchange)
     asking = [row for row in rows if row.user_text]
     of_person = [row for row in asking if row.purpose in (None, "turn")]
     title = next((row.user_text for row in [*of_person, *asking]), None)
     return Asked(title, tuple(dict.fromkeys(row.request_model for row in rows if row.request_model)))
 
 
-async def _request(log: LogReader, exchange: Exchange) -> list[Event]:
-    """Return the events of a request; none of one that is too large."""
+async def requested_rows(log: LogReader, exchange: Exchange) -> list[ExchangeRow]:
+    """Return the row of an exchange as far as its request says; none of one that is too large."""
     events: list[Event] = []
     size_bytes = 0
     async for event in log.events(exchange.session_id, exchange.exchange_id, kinds=REQUEST_KINDS):
@@ -40,4 +40,5 @@ async def _request(log: LogReader, exchange: Exchange) -> list[Event]:
         if size_bytes > MOST_BYTES:
             return []
         events.append(event)
-    return events
+    rows: list[ExchangeRow] = requested(exchange, events)["exchanges"]
+    return rows

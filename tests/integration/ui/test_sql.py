@@ -18,6 +18,7 @@ from sqlalchemy import URL
 from recorder.commands.sessions import _STATUSES
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.usage import DAY_NS
+from recorder.ui.api import session_outline
 from recorder.ui.sql import PANELS, Questions, home
 from tests.support.conversations import Conversations, answering, asking, call, message, response, sse
 from tests.support.corpus import ROOT
@@ -146,6 +147,21 @@ def test_sessions_are_listed_by_their_newest_request(panels: Mapping[str, dict[s
     rows = objects(panels["latest"])
     assert [row["session_name"] for row in rows] == ["imported", "cached", "later", "first"]
     assert [row["used_ns"] for row in rows] == sorted((row["used_ns"] for row in rows), reverse=True)
+
+
+async def test_a_session_is_named_as_soon_as_its_request_is_in_the_log(sqlite_database: URL) -> None:
+    session = Conversations(sqlite_database).session("live", at_s=time.time() - START_NS / 1e9)
+    session.exchange([], asking("Fix the tests"), ended=False)
+    [latest] = [each for each in (await asked(sqlite_database, 30))["panels"] if each["id"] == "latest"]
+    assert [(row["title"], row["models"]) for row in objects(latest)] == [("Fix the tests", "gpt-5")]
+    async with await LogReader.open(sqlite_database) as log:
+        [turn] = (await session_outline(log, "live"))["exchanges"]
+    assert (turn["user_text"], turn["model"], turn["is_turn"], turn["has_ended"]) == (
+        "Fix the tests",
+        "gpt-5",
+        True,
+        False,
+    )
 
 
 def test_a_session_without_a_request_has_the_begin_of_its_answer_as_title(sqlite_database: URL) -> None:
