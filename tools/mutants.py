@@ -678,6 +678,14 @@ MUTANTS: list[Mutant] = [
         "tests/integration/security/test_doors.py::test_no_request_reaches_an_address_that_is_not_configured",
     ),
     Mutant(
+        "E9: the file of tokens is read once",
+        "recorder/commands/serving/tokens.py",
+        "if seen != self._seen:",
+        "if self._seen is None:",
+        "tests/integration/security/test_named_tokens.py"
+        "::test_a_token_that_was_revoked_is_refused_with_the_next_request",
+    ),
+    Mutant(
         "E4: recorder query may do everything that the database lets it",
         "recorder/store/sqlite/query.py",
         "        else sqlite3.SQLITE_DENY\n    )",
@@ -801,7 +809,7 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "E9: every address is listened to without a token",
         "recorder/commands/serving/listening.py",
-        'if not _is_loopback(host) and ctx.params.get("token") is None:',
+        "if not _is_loopback(host) and not is_guarded:",
         "if not host:",
         "tests/integration/security/test_token.py::test_no_other_machine_is_listened_to_without_a_token",
         "DID NOT RAISE",

@@ -56,6 +56,7 @@ _STATUSES = (OPEN, *chain.from_iterable(_PARTS), UNKNOWN)
 @click.option("--limit", type=click.IntRange(min=1), default=50, help="Show at most this many, newest first.")
 @click.option("--model", metavar="TEXT", help="Only sessions with an exchange whose model has this in its name.")
 @click.option("--client", metavar="TEXT", help="Only sessions with an exchange whose client has this in its name.")
+@click.option("--owner", metavar="NAME", help="Only sessions with an exchange of this owner of a token.")
 @click.option(
     "--status",
     type=click.Choice(_STATUSES),
@@ -87,6 +88,7 @@ def command(
     limit: int,
     model: str | None,
     client: str | None,
+    owner: str | None,
     status: str | None,
     period: Period,
     query: str | None,
@@ -96,8 +98,8 @@ def command(
 ) -> None:
     """List the sessions, the last used first. Sessions that are still streaming are included.
 
-    A session must match all filters. --model and -q search exchanges that have ended. The table has the most useful
-    columns that fit; --columns chooses others, and --csv, --json and --jsonl have all.
+    A session must match all filters. --model, --owner and -q search exchanges that have ended. The table has the most
+    useful columns that fit; --columns chooses others, and --csv, --json and --jsonl have all.
 
     \b
     recorder sessions
@@ -107,7 +109,7 @@ def command(
     recorder sessions -q 'weather paris'
     """
     chosen = _chosen(columns, is_table=format == "table")
-    wanted = SessionFilter(model, client, status, *period, query, probes)
+    wanted = SessionFilter(model, client, status, *period, query, probes, owner=owner)
     rows, missing = [], None
     try:
         rows = asyncio.run(_rows(db, limit, wanted))
@@ -165,6 +167,7 @@ async def _rows(db: str | None, limit: int, wanted: SessionFilter) -> list[Sessi
 _OPTIONS = {
     "model": "--model",
     "client": "--client",
+    "owner": "--owner",
     "status": "--status",
     "since_ns": "--since",
     "until_ns": "--until",

@@ -22,6 +22,7 @@ from recorder.program import load
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.usage import (
     COSTS,
+    OVERLAPPING,
     By,
     CostTally,
     Summed,
@@ -66,12 +67,14 @@ _SHARES = ("reasoning_share", "cached_share")
 @click.option(
     "--by",
     type=click.Choice(get_args(By)),
+    metavar="KEY",
     multiple=True,
     default=("model",),
-    help="One row for each of these; given twice, one for each pair. Hours and days are of UTC, weeks of ISO 8601. "
-    "Rows of `tool` overlap: an exchange that calls two tools counts for both. `outcome` is how the exchange ended, "
-    "`effort` that of the reasoning requested, `tier` the service tier by the response, else the one requested, "
-    "`tools` the number of tools offered.",
+    help=f"One row for each {', '.join(get_args(By))}; given twice, one for each pair. Hours and days are of UTC, "
+    "weeks of ISO 8601. "
+    "Rows of `tool` and `tag` overlap: an exchange that calls two tools counts for both. `owner` and `team` are those "
+    "of the token that it showed. `outcome` is how the exchange ended, `effort` that of the reasoning requested, "
+    "`tier` the service tier by the response, else the one requested, `tools` the number of tools offered.",
 )
 @flag("--cost", help="With costs in USD, by the prices valid when it was recorded.")
 @between
@@ -191,7 +194,7 @@ def _write(by: Sequence[By], tallies: Sequence[Tally], rows: Sequence[dict[str, 
     """Write the table, on a terminal with the total, unless rows overlap."""
     is_terminal = sys.stdout.isatty()
     shown = list(rows)
-    if is_terminal and len(shown) > 1 and "tool" not in by:
+    if is_terminal and len(shown) > 1 and OVERLAPPING.isdisjoint(by):
         blank = [""] * (len(keys(by)) - 1)
         total = together(tallies, (*blank, "total")).row(by)
         shown.append({**total, **(costs.total().row() if costs else {})})

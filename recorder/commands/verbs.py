@@ -51,6 +51,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "verify": "Prove that the log is unchanged and complete.",
         "doctor": "Find problems of this installation, and print how to solve them.",
         "db": "Manage the database: path, upgrade, rebuild, recover, backup, copy, archive, purge.",
+        "token": "Manage the tokens of a shared recorder: add, list, revoke.",
         "trust": "Let the recorder.toml of a project set everything, until it changes.",
     },
 }

@@ -133,6 +133,7 @@ class Capture:
             websocket=websocket,
             derived=head.derived,
             base_url=head.base_url,
+            attribution=head.attribution,
         )
         parts = (body[i : i + FRAME_LIMIT] for i in range(0, len(body), FRAME_LIMIT))
         return self.request_again([_encode(record), *parts], complete=complete)

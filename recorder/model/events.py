@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from recorder.errors import RecorderError
+from recorder.model.attribution import Attribution
 
 Kind = Literal[
     "request",  # pos 0: the request head as JSON; then, with type "body", its body in parts
@@ -202,6 +203,7 @@ class RequestHead(msgspec.Struct, frozen=True):
     session_fields: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET  # of the body, where the user's names stand
     derived: str | msgspec.UnsetType = msgspec.UNSET  # as in `RequestRecord`
     base_url: str | msgspec.UnsetType = msgspec.UNSET  # of the upstream, if it is not the public one of that name
+    attribution: Attribution | msgspec.UnsetType = msgspec.UNSET
 
 
 class RequestEnd(msgspec.Struct, frozen=True):
@@ -254,6 +256,7 @@ class RequestRecord(msgspec.Struct, frozen=True):
     websocket: WebSocketTurn | msgspec.UnsetType = msgspec.UNSET  # if it was a message: the body is its payload
     derived: str | msgspec.UnsetType = msgspec.UNSET  # what the exchange was derived from, if no byte of it was seen
     base_url: str | msgspec.UnsetType = msgspec.UNSET  # of the upstream, if it is not the public one of that name
+    attribution: Attribution | msgspec.UnsetType = msgspec.UNSET
 
 
 class GapRecord(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from recorder.model.attribution import Attribution
 from recorder.model.events import Event
 
 ItemKey = int | str
@@ -361,6 +362,12 @@ class DerivedFrom(Fact, frozen=True, gc=False):
     """The mark of an exchange that is derived from something: its times are not those of a response."""
 
     source: str
+
+
+class RequestAttributed(Fact, frozen=True, gc=False):
+    """What the request says of whom and what its cost counts for."""
+
+    attribution: Attribution
 
 
 class HeadReceived(Fact, frozen=True, gc=False):

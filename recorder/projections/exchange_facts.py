@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from recorder.model.attribution import Attribution
 from recorder.model.events import ENDED_HERE, SWITCHED, WEBSOCKET, Event, Exchange
 from recorder.model.facts import (
     ApiSpoken,
@@ -29,6 +30,7 @@ from recorder.model.facts import (
     LostBytes,
     MalformedPayload,
     OversizedPayload,
+    RequestAttributed,
     RequestFacts,
     RequestPurpose,
     ResponseFinished,
@@ -232,6 +234,7 @@ class ExchangeFacts:
         self.anomalies, self.timing = Anomalies(exchange), Timing(exchange)
         self.items: list[ItemRow] = []  # there when the rows of the other projections are made
         self.request, self.placed = RequestFacts(), RequestPurpose()
+        self.attribution = Attribution()
         self.http_status: int | None = None
         self.is_hosted = by_name(exchange.api).hosted is not None
         self.response_id = exchange.resumes_response_id
@@ -254,6 +257,7 @@ class ExchangeFacts:
         return {
             RequestFacts: self._on_request,
             RequestPurpose: self._on_placed,
+            RequestAttributed: self._on_attributed,
             HeadReceived: self._on_responded,
             ApiSpoken: self._on_spoken,
             FirstByte: self._on_first_byte,
@@ -272,6 +276,9 @@ class ExchangeFacts:
 
     def _on_placed(self, fact: RequestPurpose, event: Event) -> None:
         self.placed = fact
+
+    def _on_attributed(self, fact: RequestAttributed, event: Event) -> None:
+        self.attribution = fact.attribution
 
     def _on_responded(self, fact: HeadReceived, event: Event) -> None:
         self.http_status, self.timing.head_ns = fact.http_status, event.t_ns

@@ -63,6 +63,9 @@ def exchange_rows(facts: ExchangeFacts) -> Iterable[ExchangeRow]:
         last_response_id=storable(facts.last_response_id),
         purpose=facts.placed.purpose,
         parent_thread_id=storable(facts.placed.parent_thread_id),
+        owner=storable(facts.attribution.owner),
+        team=storable(facts.attribution.team),
+        tags=storable_json(as_json(facts.attribution.tags)) if facts.attribution.tags else None,
     )
 
 

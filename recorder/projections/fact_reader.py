@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
+from recorder.model.attribution import Attribution
 from recorder.model.events import LEFT_OUT, STDIO, WEBSOCKET, WHOLE, Event, Exchange, Header
 from recorder.model.facts import (
     ApiSpoken,
@@ -24,6 +25,7 @@ from recorder.model.facts import (
     LostBytes,
     MalformedPayload,
     OversizedPayload,
+    RequestAttributed,
     RequestFacts,
     RequestPurpose,
     RequestReceived,
@@ -64,6 +66,7 @@ _NO_ANSWER = (
     RequestReceived,
     RequestFacts,
     RequestPurpose,
+    RequestAttributed,
     DerivedFrom,
     HeadReceived,
     CostReported,
@@ -78,6 +81,7 @@ class _RequestClaims(msgspec.Struct, frozen=True):
 
     headers: list[Header] = []
     derived: str | msgspec.UnsetType = msgspec.UNSET
+    attribution: Attribution | None = None
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -265,10 +269,14 @@ class FactReader:
         head = _decoded(_request_of, self._head) or _RequestClaims()
         claims = Claims(head.headers, body, is_message=self._method == WEBSOCKET)
         place = placed(self._dialect.name, self._method, self._path, claims, request)
-        derived = [DerivedFrom(head.derived)] if isinstance(head.derived, str) else []
+        said: list[Fact] = []
+        if isinstance(head.derived, str):
+            said.append(DerivedFrom(head.derived))
+        if head.attribution is not None:
+            said.append(RequestAttributed(head.attribution))
         if body is None:
-            return (*derived, OversizedPayload(size_bytes), place)
-        return (*derived, request, RequestReceived(self._path, body, conversation), place, *self._ask(body))
+            return (*said, OversizedPayload(size_bytes), place)
+        return (*said, request, RequestReceived(self._path, body, conversation), place, *self._ask(body))
 
     def _raw(self, event: Event) -> bytes:
         """Return the bytes of an event of a stream, of the first one without a byte order mark: it is a part of the

@@ -55,6 +55,9 @@ class ExchangeRow(msgspec.Struct, frozen=True):
     last_response_id: str | None  # the last that was said: of ids that rotate, the one that a client goes on with
     purpose: Purpose | None  # what the request is for; `NULL` if nobody here knows
     parent_thread_id: str | None  # the client's: of the thread that began this one
+    owner: str | None  # of the token that the request showed
+    team: str | None
+    tags: str | None  # of the token and of the request, a JSON array
 
 
 class ItemRow(msgspec.Struct, frozen=True):
@@ -121,10 +124,7 @@ DAY = whole("started_ns", 86_400_000_000_000)
 
 
 class UsageRow(msgspec.Struct, frozen=True):
-    """The token counts of one exchange, `NULL` where not reported.
-
-    See `recorder.model.facts.Usage`, and `UsageDetails` for the columns after `partial`.
-    """
+    """The tokens of one exchange, `NULL` where not reported: `Usage` of `recorder.model.facts`, then `UsageDetails`."""
 
     session_id: str
     exchange_id: str

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
-from hmac import compare_digest
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -150,15 +149,19 @@ def preflight_answer(headers: Mapping[bytes, bytes]) -> Headers:
     return answer
 
 
-class Shown(NamedTuple):
-    """A request whose token was right, without the token: no upstream and no record shall have it."""
+TOKEN_REQUIRED = Refusal(401, "token_required", "This recorder wants its token: as X-Recorder-Token, or as /t/TOKEN/….")
 
+
+class Shown(NamedTuple):
+    """A request without the token that it shows: no upstream and no record shall have that."""
+
+    token: bytes | None  # None: it shows none, or several
     path: bytes
     headers: Headers
 
 
-def without_token(token: bytes, path: bytes, headers: Headers) -> Shown | Refusal:
-    """Return the request without `token`, which it shows in the header `X-Recorder-Token` or as `/t/TOKEN/…`.
+def shown_token(path: bytes, headers: Headers) -> Shown:
+    """Take the token out of a request, which shows it in the header `X-Recorder-Token` or as `/t/TOKEN/…`.
 
     The header is for clients that can be configured to send one. A path is in the settings and logs of a client, but
     every client has a base URL.
@@ -168,9 +171,7 @@ def without_token(token: bytes, path: bytes, headers: Headers) -> Shown | Refusa
     in_path = None if given else _TOKEN_PATH.match(path)
     if in_path is not None:
         given, path = [in_path[1]], path[in_path.end() :] or b"/"
-    if len(given) == 1 and compare_digest(given[0], token):
-        return Shown(path, rest)
-    return Refusal(401, "token_required", "This recorder wants its token: as X-Recorder-Token, or as /t/TOKEN/….")
+    return Shown(given[0] if len(given) == 1 else None, path, rest)
 
 
 def too_large(limit_bytes: int) -> Refusal:

@@ -35,7 +35,7 @@ from recorder.proxy.http.hints import Hints
 from recorder.proxy.http.messages import Request, RequestExtensions, Response, Transport, Upload
 from recorder.proxy.http.network import PORTS, UNIX, socket_path
 from recorder.proxy.http.server_exchange import SWITCHING, Headers, ServerExchange
-from recorder.proxy.routing import SESSION_HEADER, Route, Routes
+from recorder.proxy.routing import SESSION_HEADER, TAGS_HEADER, Route, Routes
 from recorder.proxy.tunnel import Tunnel
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ HOP_BY_HOP = frozenset(
     b"connection keep-alive te trailer transfer-encoding upgrade "
     b"proxy-authenticate proxy-authorization proxy-connection".split()
 )
-_NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER}
+_NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER, TAGS_HEADER}
 
 
 OwnAnswer = tuple[int, bytes, Headers]
@@ -97,12 +97,16 @@ class Proxy:
         try:
             path, query = incoming.path, incoming.query
             target = path + b"?" + query if query else path
-            route = self._routes.route(target.decode("latin-1"), incoming.headers)
+            route = self._routes.route(target.decode("latin-1"), incoming.headers, incoming.bearer)
         except UsageError as error:
             _respond(incoming, *self._refuse(Refusal(400, "bad_request", str(error))))
             return
         except NotFoundError as error:
             _respond(incoming, *self._refuse(Refusal(404, "unknown_path", str(error))))
+            return
+        if incoming.bearer is not None and not incoming.bearer.may_use(route.upstream):
+            sentence = f"This token may not use the upstream {route.upstream}: ask whoever gave it."
+            _respond(incoming, *self._refuse(Refusal(FORBIDDEN, "upstream_not_allowed", sentence)))
             return
         self.forwarded += 1
         await self._exchange(incoming, route)

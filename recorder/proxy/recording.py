@@ -280,6 +280,7 @@ class RecordingTransport:
             labels=self._labels,
             session_fields=origin.session_fields or msgspec.UNSET,
             base_url=msgspec.UNSET if origin.base in (None, KNOWN.get(origin.upstream)) else origin.base,
+            attribution=origin.attribution or msgspec.UNSET,
         )
 
 

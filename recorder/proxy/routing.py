@@ -19,15 +19,20 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from recorder.errors import NotFoundError, UsageError
+from recorder.model.attribution import Attribution
 from recorder.model.events import LATEST
 from recorder.proxy.http.network import UNIX, socket_path
+from recorder.proxy.http.server_exchange import Bearer
 from recorder.wire.dialects import told_by_server
 from recorder.wire.providers import BY_NAME, PROVIDERS
 from recorder.wire.upstreams import ENDPOINTS, HOSTS, KNOWN, OTHER_PATHS, UPSTREAMS, VERSION, VERSIONLESS, join
 
 SESSION_HEADER = b"x-recorder-session"
+TAGS_HEADER = b"x-recorder-tags"
 SOCKET_BYTES = 107  # of a path: `sun_path` of Linux, with its NUL (unix(7)); macOS has four less
 SESSION_LIMIT = 200  # characters: a session's name is typed and shown, it is not a place to keep things
+TAGS_LIMIT = 16  # of a request: each is a row of `usage --by tag`
+TAG_LIMIT = 64  # characters: a name in a table
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -72,6 +77,7 @@ class Origin(msgspec.Struct, frozen=True):
     session_source: str | None = None
     session_fields: tuple[str, ...] = ()
     base: str | None = None  # of the upstream
+    attribution: Attribution | None = None
 
 
 class Route(Origin, frozen=True, kw_only=True):
@@ -111,8 +117,8 @@ class Routes:
     def upstreams(self) -> list[Upstream]:
         return [Upstream(*item) for item in self._bases.items()]
 
-    def route(self, target: str, headers: Headers) -> Route:
-        """Return the route of an origin-form target. Names in `headers` are in lower case.
+    def route(self, target: str, headers: Headers, bearer: Bearer | None = None) -> Route:
+        """Return the route of an origin-form target. Names in `headers` are in lower case. `bearer` has shown a token.
 
         Raises `UsageError` for a target that cannot be one, `NotFoundError` for a path that belongs to no upstream and
         no API: it may be a mistyped name, and its request must not go to another upstream.
@@ -145,6 +151,7 @@ class Routes:
             session_fields=self._session_places.fields,
             base=upstream.base,
             url=join(upstream.base, rest),
+            attribution=_attribution(headers, bearer),
         )
 
     def _named(self, headers: Mapping[bytes, bytes]) -> str | None:
@@ -312,6 +319,28 @@ def _split_session(target: str) -> tuple[str, str | None]:
         return target, None
     rest = target[match.end() :]
     return rest if rest.startswith("/") else f"/{rest}", _clean(unquote(match[1], errors="replace"))
+
+
+def _attribution(headers: Headers, bearer: Bearer | None) -> Attribution | None:
+    """Return whom a request counts for, with the tags of its token before its own; None if nothing says so."""
+    tags = [] if bearer is None else [*bearer.tags]
+    for name, value in headers:
+        if name == TAGS_HEADER:
+            tags += parse_tags(value.decode("utf-8", "replace"))
+    if bearer is None:
+        return Attribution(tags=tuple(tags)) if tags else None
+    return Attribution(bearer.owner, bearer.team, tuple(dict.fromkeys(tags)))
+
+
+def parse_tags(text: str) -> list[str]:
+    """Return tags that commas separate, each once. Raises `UsageError` for too many, and for one that is too long."""
+    tags = [*dict.fromkeys(tag for tag in map(str.strip, text.split(",")) if tag)]
+    if len(tags) > TAGS_LIMIT or any(len(tag) > TAG_LIMIT for tag in tags):
+        raise UsageError(
+            f"A request has at most {TAGS_LIMIT} tags of at most {TAG_LIMIT} characters, separated by commas: shorten "
+            "X-Recorder-Tags."
+        )
+    return tags
 
 
 def _clean(name: str) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 from sqlalchemy import URL
 
 from recorder.ingest.capture import Capture
+from recorder.model.attribution import Attribution
 from recorder.model.events import (
     WEBSOCKET,
     Event,
@@ -158,6 +160,7 @@ class Conversation:
         content_type: str = "text/event-stream",
         headers: Sequence[Header] = (),
         http_status: int = 200,
+        attribution: Attribution | None = None,
         **fields: Any,
     ) -> Exchange:
         """An exchange that begins `at_s` after the session."""
@@ -170,7 +173,8 @@ class Conversation:
         with Store(self.database) as store, store.transaction():
             store.add_exchange(exchange)
             head = ResponseHead(http_status, "OK", [("content-type", content_type)])
-            store.append(recorded_events(exchange, asking, frames, outcome if ended else None, head, headers))
+            ending = outcome if ended else None
+            store.append(recorded_events(exchange, asking, frames, ending, head, headers, attribution))
             if ended:
                 store.projector.project(exchange.session_id, exchange.exchange_id)
         return exchange
@@ -183,9 +187,12 @@ def recorded_events(
     outcome: Outcome | None,
     response_head: ResponseHead,
     headers: Sequence[Header] = (),
+    attribution: Attribution | None = None,
 ) -> list[Event]:
     ids = (exchange.exchange_id, exchange.session_id)
     head = RequestHead(*ids, exchange.started_ns, exchange.method, exchange.target, exchange.provider, [*headers])
+    if attribution is not None:
+        head = msgspec.structs.replace(head, attribution=attribution)
     capture = Capture(exchange.session_id, exchange.exchange_id, by_name(exchange.api), 0)
     events = capture.request(head, body, wire=body)
     events += capture.response(50 * MS, response_head)

@@ -162,7 +162,7 @@ def heads(data: bytes) -> None:
     fields = [line.partition(b":") for line in lines]
     headers = [(name.lower(), value.strip()) for name, _, value in fields]
     admission.refusal(method.decode("latin-1"), headers, {"name.example"}, 2**20)
-    admission.without_token(b"token", target, headers)
+    admission.shown_token(target, headers)
     is_framed(headers, "1.1")
     redact_target(target.decode("latin-1"))
     with suppress(UsageError, NotFoundError):

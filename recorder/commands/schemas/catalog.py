@@ -14,6 +14,7 @@ from msgspec import inspect
 from recorder.archive.archiver import MonthReport
 from recorder.commands.schemas import conversations, judgements, logs, upkeep
 from recorder.commands.schemas.form import meanings, required
+from recorder.commands.serving.tokens import NamedToken
 from recorder.projections.views.columns import MEANINGS
 from recorder.store.maintain.upkeep import CheckResult
 from recorder.store.queries.retention import SessionSize
@@ -81,6 +82,7 @@ FORMS: Mapping[str, Written] = {
         "The rows of the statement: the keys are its columns. Bytes that are no UTF-8 are an object with `base64`.",
         list[dict[str, Any]],
     ),
+    "token-list": Written("token list --json", "The tokens of a shared recorder.", list[NamedToken]),
     "prices-list": Written(
         "prices list --json",
         "The prices that are valid now, in the order in which they are looked up.",

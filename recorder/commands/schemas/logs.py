@@ -73,6 +73,12 @@ class UsageSum(Form):
     "Name of the session."
     client: TextOrNull
     "The program that sent the requests."
+    owner: TextOrNull
+    "The owner of the token that the requests showed."
+    team: TextOrNull
+    "The team of that owner."
+    tag: TextOrNull
+    "A tag of the token, or of the requests."
     tool: TextOrNull
     "Name of the tool."
     outcome: TextOrNull

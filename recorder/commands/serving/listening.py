@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import secrets
 import shlex
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from hmac import compare_digest
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,28 +17,29 @@ import click
 import msgspec
 
 from recorder.commands.env import DEFAULT_URL
+from recorder.commands.serving.tokens import TokenFile, default_path, new_token
 from recorder.commands.terminal.options import FILE, joined_options, setting
 from recorder.commands.terminal.output import echo
 from recorder.errors import RecorderError, UsageError
 from recorder.proxy.admission import (
     ANY_HOST,
+    TOKEN_REQUIRED,
     Refusal,
     is_local,
     is_preflight,
     parse_origin,
     shared_with,
-    without_token,
+    shown_token,
 )
 from recorder.proxy.app import BODY_LIMIT_BYTES, Proxy
 from recorder.proxy.http import server
-from recorder.proxy.http.server_exchange import App, ServerExchange
+from recorder.proxy.http.server_exchange import App, Bearer, ServerExchange
 from recorder.proxy.routing import Upstream, parse_upstream
 from recorder.wire.upstreams import UPSTREAMS
 
 Headers = Sequence[tuple[bytes, bytes]]
 
 HOST = "127.0.0.1"
-TOKEN_BYTES = 24  # of chance in a token that is made here
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{22,200}")  # what 128 bits are in these letters, and what needs no escape in a path
 
 
@@ -55,12 +56,16 @@ class Token(NamedTuple):
     text: str
     is_made: bool = False
 
+    def bearer(self, token: bytes) -> Bearer | None:
+        """Return a bearer of no name for this token; None for another."""
+        return Bearer() if compare_digest(token, self.text.encode()) else None
+
 
 def _token(ctx: click.Context, param: click.Parameter, value: str | None) -> Token | None:
     if value is None:
         return None
     if value == "":
-        return Token(secrets.token_urlsafe(TOKEN_BYTES), is_made=True)
+        return Token(new_token()[0], is_made=True)
     if not _TOKEN.fullmatch(value):
         raise click.BadParameter(
             "a token has 22 characters or more, of A-Z, a-z, 0-9, - and _; without a value, one is made."
@@ -70,12 +75,21 @@ def _token(ctx: click.Context, param: click.Parameter, value: str | None) -> Tok
 
 def _listenable(ctx: click.Context, param: click.Parameter, value: str) -> str:
     host = value.removeprefix("[").removesuffix("]")
-    if not _is_loopback(host) and ctx.params.get("token") is None:
+    is_guarded = ctx.params.get("token") is not None or ctx.params.get("tokens") is not None
+    if not _is_loopback(host) and not is_guarded:
         raise click.BadParameter(
             f"{value!r} is not a loopback address such as 127.0.0.1, ::1 or localhost: "
-            "anyone who reaches the port could use your upstreams. Require a token with --token."
+            "anyone who reaches the port could use your upstreams. Require a token with --token or --tokens."
         )
     return host
+
+
+def _tokens(ctx: click.Context, param: click.Parameter, value: str | None) -> Path | None:
+    if value is None:
+        return None
+    if ctx.params.get("token") is not None:
+        raise click.UsageError("--token is one token for all, --tokens is one for each: give one of them.")
+    return Path(value) if value else default_path()
 
 
 def _is_loopback(host: str) -> bool:
@@ -121,7 +135,7 @@ _OPTIONS = (
         "--host",
         default=HOST,
         callback=_listenable,
-        help="The address to listen on; one that other machines reach needs --token.",
+        help="The address to listen on; one that other machines reach needs --token or --tokens.",
     ),
     upstream_option,
     setting("--allow-host", metavar="NAME", multiple=True, callback=_names),
@@ -144,6 +158,15 @@ _OPTIONS = (
         "Without a value, one is made. It is neither forwarded nor recorded. In a network, put a proxy with TLS in "
         "front.",
     ),
+    click.option(
+        "--tokens",
+        metavar="[FILE]",
+        is_flag=False,
+        flag_value="",
+        is_eager=True,
+        callback=_tokens,
+        help="Require one of the tokens that `recorder token add` has made, which say for whom a request counts.",
+    ),
     setting("--max-body", metavar="MIB", type=click.IntRange(min=1, max=64), default=BODY_LIMIT_BYTES // 2**20),
     click.option(
         "--ready-file",
@@ -163,13 +186,14 @@ class Door(NamedTuple):
     allow_host: Collection[str]  # further names of this machine
     allow_origin: Collection[bytes]
     token: Token | None
+    tokens: Path | None
     max_body: int  # MiB
     ready_file: Path | None
 
     @property
     def names(self) -> Collection[str]:
         """The accepted names in Host. A client with the token is not a web page, so any name is accepted then."""
-        return self.allow_host if self.token is None else (ANY_HOST,)
+        return self.allow_host if self.token is None and self.tokens is None else (ANY_HOST,)
 
     @property
     def make_proxy(self) -> partial[Proxy]:
@@ -179,7 +203,9 @@ class Door(NamedTuple):
 
     def guarded(self, app: App) -> App:
         """Return the application behind a check of the token, or itself without one."""
-        return app if self.token is None else _Guarded(app, self.token.text.encode(), self.allow_origin)
+        if self.tokens is not None:
+            return _Guarded(app, TokenFile(self.tokens).bearer, self.allow_origin)
+        return app if self.token is None else _Guarded(app, self.token.bearer, self.allow_origin)
 
     def entrance(self, port: int) -> str:
         """Return the URL that a client needs, with the token."""
@@ -188,7 +214,7 @@ class Door(NamedTuple):
 
     def printed_entrance(self, port: int) -> str:
         """Return that URL for a terminal: a token that was given is not repeated."""
-        if self.token is None or self.token.is_made:
+        if self.tokens is None and (self.token is None or self.token.is_made):
             return self.entrance(port)
         return self._replace(token=Token("TOKEN")).entrance(port)
 
@@ -232,14 +258,15 @@ def listening(proxy: Proxy, grace_s: float = 0) -> AbstractAsyncContextManager[s
 
 
 class _Guarded:
-    """A check of the token when a request begins. It removes the token, and is not on the path of the bytes.
+    """A check of the token when a request begins: `bearer_of` returns whose it is. It removes the token, and is not on
+    the path of the bytes.
 
     A browser shows no token when it asks for permission: the app answers that, and forwards it to nobody. Pages of
     `origins` may read a 401.
     """
 
-    def __init__(self, app: App, token: bytes, origins: Collection[bytes]) -> None:
-        self._app, self._token, self._origins = app, token, origins
+    def __init__(self, app: App, bearer_of: Callable[[bytes], Bearer | None], origins: Collection[bytes]) -> None:
+        self._app, self._bearer_of, self._origins = app, bearer_of, origins
 
     async def __call__(self, incoming: ServerExchange) -> None:
         headers = dict(incoming.headers)
@@ -247,11 +274,12 @@ class _Guarded:
             await self._app(incoming)
             return
         incoming.added = shared_with(headers, self._origins)
-        shown = without_token(self._token, incoming.path, incoming.headers)
-        if isinstance(shown, Refusal):
-            refuse(incoming, shown)
+        token, incoming.path, incoming.headers = shown_token(incoming.path, incoming.headers)
+        bearer = None if token is None else self._bearer_of(token)
+        if bearer is None:
+            refuse(incoming, TOKEN_REQUIRED)
             return
-        incoming.path, incoming.headers = shown
+        incoming.bearer = bearer
         await self._app(incoming)
 
 

@@ -29,7 +29,7 @@ FORMS = frozenset({"format", "json", "jsonl", "csv", "raw", "wait"})
 ALLOWED: Mapping[str, Set[str]] = {
     "serve": {"no-websocket", "max-body"},
     "run": {"speed", "strict", "no-websocket"},
-    "sessions": {"limit", "model", "client", "status", "since", "until", "query", "probes", "columns"},
+    "sessions": {"limit", "model", "client", "owner", "status", "since", "until", "query", "probes", "columns"},
     "show": {"at", "at-event", "request"},
     "events": {"exchange", "limit"},
     "tail": {"session", "limit"},

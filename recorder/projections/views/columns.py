@@ -66,6 +66,9 @@ MEANINGS: Mapping[str, str] = {
     "`prewarm`, `probe`, "
     "`helper`; `NULL` if it is unknown",
     "parent_thread_id": "the client's id of the thread that began this one",
+    "owner": "whose token the request showed",
+    "team": "the team of that token",
+    "tags": "a JSON array: the tags of that token, and those of the header `X-Recorder-Tags`",
     "stream": "1 if the client requested a stream",
     "request_model": "the model in the request",
     "response_model": "the model in the response",

@@ -232,6 +232,7 @@ FROM tool_phases WHERE ended_ns IS NOT NULL GROUP BY type, phase;""",
             "model": MODEL,
             **of("u", f"{TOKENS} usage_raw partial {USAGE_DETAILS}"),
             **of("u", "billed_input_tokens billed_output_tokens"),
+            **of("p", "owner team tags"),
         },
         f"""{FOLDED}
 JOIN {TABLES["usage"]} AS u ON {same_exchange("u", "x")}
@@ -247,7 +248,7 @@ FROM usage WHERE session_name = :session GROUP BY client;""",
         {
             **ids("x"),
             **of("x", "started_ns provider api method target client client_version thread_id turn_id attempt"),
-            **of("p", "purpose parent_thread_id stream request_model response_model"),
+            **of("p", "owner team tags purpose parent_thread_id stream request_model response_model"),
             "model": MODEL,
             **of("p", "response_id status http_status finish_reason"),
             **of("p", "error_type error_code error_param error user_text is_turn"),

@@ -225,7 +225,7 @@ COSTS = View(
     "costs",
     "The cost of an exchange, by the prices that were valid when it was recorded.",
     {
-        **of("c", "session_id session_name exchange_id started_ns provider api client model"),
+        **of("c", "session_id session_name exchange_id started_ns provider api client model owner team tags"),
         "price_model": "c.pattern",
         "price_source": "c.source",
         "price_tier": "c.priced_tier",

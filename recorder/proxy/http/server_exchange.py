@@ -16,7 +16,7 @@ import http
 import logging
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -56,6 +56,18 @@ class Connection(Protocol):
         """End with a RST."""
 
 
+class Bearer(NamedTuple):
+    """Whoever showed a token."""
+
+    owner: str | None = None
+    team: str | None = None
+    tags: tuple[str, ...] = ()
+    upstreams: tuple[str, ...] = ()  # those that it may use, by their names; none: all
+
+    def may_use(self, upstream: str) -> bool:
+        return not self.upstreams or upstream in self.upstreams
+
+
 class ServerExchange:
     """One request, from its head on, and its response.
 
@@ -68,6 +80,7 @@ class ServerExchange:
     other status declines, and the connection goes on in HTTP.
 
     `added` are further headers of the response: they are sent unless it has one with the name of the first of them.
+    `bearer` has shown a token, if an app in front of this one asked for it.
     """
 
     def __init__(
@@ -81,6 +94,7 @@ class ServerExchange:
         self.started = self.gone = self.is_switched = False
         self.upgrade: bytes | None = None
         self.added: Headers = []
+        self.bearer: Bearer | None = None
         self.held_bytes = 0
         self._body: list[bytes] = []
         self._is_old = version == "1.0"

@@ -50,6 +50,7 @@ class SessionFilter(msgspec.Struct, frozen=True):
     words: str | None = None  # all in one row of a full-text index; `wea*` begins one
     probes: bool = False  # those of probes, and no others
     session_id: str | None = None  # this one, of probes or not
+    owner: str | None = None  # of an exchange that has ended, regardless of case
 
 
 class ListPlace(NamedTuple):
@@ -159,6 +160,8 @@ _CONDITIONS: Mapping[str, str] = {
     "session_id": "s.session_id = :session_id",
     "model": f"""EXISTS (SELECT 1 FROM {TABLES["exchanges"]} AS x WHERE x.session_id = s.session_id
         AND ({_CONTAINS("request_model", "model")} OR {_CONTAINS("response_model", "model")}))""",
+    "owner": f"""EXISTS (SELECT 1 FROM {TABLES["exchanges"]} AS x WHERE x.session_id = s.session_id
+        AND lower(x.owner) = lower(:owner))""",
     "client": _SOME_EXCHANGE.format(_CONTAINS("client", "client")),
     "status": _SOME_EXCHANGE.format(f"{_STATUS} = :status"),
 }

@@ -19,12 +19,30 @@ from sqlalchemy import TextClause, bindparam, text
 
 from recorder.model.facts import Usage
 from recorder.projections.rows import SHARES, TABLES
-from recorder.projections.views.parts import COUNTED, DAILY_KEYS, DAILY_SUMS, REQUESTED, same_exchange, written
+from recorder.projections.views.parts import COUNTED, DAILY_KEYS, DAILY_SUMS, REQUESTED, Either, same_exchange, written
 from recorder.store.queries.reader import LogReader
 from recorder.store.schema import ID
 from recorder.store.sql import struct_of
 
-By = Literal["hour", "day", "week", "month", "model", "session", "client", "tool", "outcome", "effort", "tier", "tools"]
+By = Literal[
+    "hour",
+    "day",
+    "week",
+    "month",
+    "model",
+    "session",
+    "client",
+    "owner",
+    "team",
+    "tag",
+    "tool",
+    "outcome",
+    "effort",
+    "tier",
+    "tools",
+]
+OVERLAPPING = frozenset[By]({"tool", "tag"})
+"""Keys of which an exchange may have several: it counts for each."""
 
 DAY_NS = 86_400_000_000_000
 HOUR_NS = DAY_NS // 24
@@ -191,7 +209,7 @@ async def usage_costs(
 
     async def add_costs_of(part: LogReader) -> None:
         mine = msgspec.structs.replace(summed, without=await log.repeated_in(part))
-        rows = await part.rows(_costs_by(by, mine))
+        rows = await part.rows(_costs_by(by, mine, part.engine))
         for row in await part.rows(_unpriced(mine)):
             model = struct_of(Unpriced, row)
             unpriced[model.provider, model.model or "", model.reason].append(model)
@@ -289,7 +307,18 @@ def _decimal_text(value: Decimal | None) -> str | None:
 # -- the statements
 
 _OF_REQUEST = ("effort", "tier", "tools")
+_OF_ENDED: Mapping[str, str] = {
+    "outcome": "ended.status",
+    "owner": "ended.owner",
+    "team": "ended.team",
+    "tag": "tagged.value",
+}
 _ENDED = TABLES["exchanges"]
+_TAGGED = Either(
+    " LEFT JOIN json_each(ended.tags) AS tagged ON true",
+    " LEFT JOIN LATERAL json_array_elements_text(ended.tags::json) AS tagged (value) ON true",
+    """ LEFT JOIN LATERAL (SELECT unnest(from_json(ended.tags, '["VARCHAR"]')) AS value) AS tagged ON true""",
+)
 _IN_INDEX = frozenset[By]({"day", "week", "month", "model", "client", "outcome"})
 _USAGE, _COSTS = "counted", "costs"
 """The rows that are summed: of tokens, those of `COUNTED`; of money, those of the view."""
@@ -303,7 +332,7 @@ def _sums_by(by: Sequence[By], summed: Summed, engine: str) -> TextClause:
     if _IN_INDEX.issuperset(by):
         return _of_days(by, summed, rows, sums, engine)
     counts = [f"sum(called.{name}) AS {name}" for name in _CALLS]
-    return _grouped(by, summed, _USAGE, rows, [*counts, *sums] if "tool" in by else sums)
+    return _grouped(by, summed, _USAGE, rows, [*counts, *sums] if "tool" in by else sums, engine=engine)
 
 
 def _of_days(by: Sequence[By], summed: Summed, rows: str, sums: Sequence[str], engine: str) -> TextClause:
@@ -318,7 +347,7 @@ def _of_days(by: Sequence[By], summed: Summed, rows: str, sums: Sequence[str], e
     return summed.statement(f"SELECT {selected} FROM ({daily}) AS daily GROUP BY {', '.join(keys)}")
 
 
-def _costs_by(by: Sequence[By], summed: Summed) -> TextClause:
+def _costs_by(by: Sequence[By], summed: Summed, engine: str) -> TextClause:
     """Return the statement for the costs by the keys of `_sums_by`, and by reported costs: those are decimal texts,
     which no two engines add up in the same way.
     """
@@ -331,7 +360,7 @@ def _costs_by(by: Sequence[By], summed: Summed) -> TextClause:
         "count(CASE WHEN costs.cost_picousd IS NOT NULL AND costs.partial = 1 THEN 1 END) AS partial",
         "costs.reported_cost_usd AS reported_usd",
     ]
-    return _grouped(by, summed, _COSTS, _COSTS, sums, "costs.reported_cost_usd")
+    return _grouped(by, summed, _COSTS, _COSTS, sums, "costs.reported_cost_usd", engine=engine)
 
 
 def _unpriced(summed: Summed) -> TextClause:
@@ -342,7 +371,7 @@ WHERE reason IN ('subscription', 'provider', 'model', 'counts') GROUP BY provide
 
 
 def _grouped(
-    by: Sequence[By], summed: Summed, source: str, rows: str, sums: Sequence[str], *more_keys: str
+    by: Sequence[By], summed: Summed, source: str, rows: str, sums: Sequence[str], *more_keys: str, engine: str
 ) -> TextClause:
     """Return the statement for sums of rows, which have a name as a source; by tool, an exchange counts once for each
     tool that it called.
@@ -351,11 +380,14 @@ def _grouped(
     if "tool" in by:
         joined = f"{_called(summed)} AS called LEFT JOIN {rows} ON {same_exchange(source, 'called')}"
         where, once = "", "called"
-    if "outcome" in by and (source, once) != (_USAGE, _USAGE):
+    ended = _of_ended(by, source, once)
+    if ended:
         joined += f" LEFT JOIN {_ENDED} AS ended ON {same_exchange('ended', once)}"
+    if "tag" in by:
+        joined += written(_TAGGED, engine)
     if not set(by).isdisjoint(_OF_REQUEST):
         joined += f" LEFT JOIN ({REQUESTED}) AS requested ON {same_exchange('requested', once)}"
-    columns = _columns(by, source, once)
+    columns = _columns(by, source, ended)
     # The name of a session is looked up once for each.
     grouping = [column for name, column in zip(keys(by), columns, strict=True) if name != "session_name"]
     selected = ", ".join([*_numbered(columns), *sums])
@@ -372,7 +404,15 @@ def _called(summed: Summed) -> str:
 FROM tool_calls AS t {began} GROUP BY t.session_id, t.exchange_id, coalesce(t.name, t.type))"""
 
 
-def _columns(by: Sequence[By], source: str, once: str) -> list[str]:
+def _of_ended(by: Sequence[By], source: str, once: str) -> dict[str, str]:
+    """Return the columns of the key that are in the rows of ended exchanges; those of tokens have the outcome, too."""
+    columns = {name: column for name, column in _OF_ENDED.items() if name in by}
+    if (source, once) == (_USAGE, _USAGE):
+        columns.pop("outcome", None)
+    return columns
+
+
+def _columns(by: Sequence[By], source: str, ended: Mapping[str, str]) -> list[str]:
     """Return the columns of the key."""
     columns: list[str] = []
     for name in by:
@@ -385,8 +425,8 @@ def _columns(by: Sequence[By], source: str, once: str) -> list[str]:
             columns.append("called.tool")
         elif name in _OF_REQUEST:
             columns.append(f"requested.{name}")
-        elif name == "outcome" and (source, once) != (_USAGE, _USAGE):
-            columns.append("ended.status")
+        elif name in ended:
+            columns.append(ended[name])
         else:
             columns.append(f"{source}.{name}")
     return columns

@@ -21,7 +21,12 @@ from recorder.store.queries.session_list import list_sessions
 from recorder.store.queries.usage import By
 from tests.support.questions import MISSING, answers
 
-ALIKE = frozenset(f"usage by {by}" for by in get_args(By)) - {"usage by hour", "usage by tool", "usage by effort"}
+ALIKE = frozenset(f"usage by {by}" for by in get_args(By)) - {
+    "usage by hour",
+    "usage by tag",
+    "usage by tool",
+    "usage by effort",
+}
 """Sums that an archive makes by the same statements as others: each reads all of it."""
 
 

@@ -93,6 +93,7 @@ def db(demo_recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     said = message("It is clear in Paris today.")
     chained.exchange(response(*message("Let me see."), *said), provider="app")
     chained.exchange(response(*said), at_s=0.001, provider="model")
+    assert run(path, "token", "add", "ann", "--tag", "dev", "--file", folder / "tokens.json").code == 0
     (folder / "prices.toml").write_text('[[price]]\nprovider = "openai"\nmodel = "gpt-*"\ninput = 1.1\noutput = 8.8\n')
     assert run(path, "prices", "update", "--file", folder / "prices.toml").code == 0
     (folder / "run.sse.jsonl").write_bytes(run(path, "export", "latest", "--format", "cassette").out)
@@ -127,6 +128,7 @@ usage
 usage --cost
 usage --by tool --by outcome
 usage --by session --by day --by hour --by week --by month --by client --by effort --by tier --by tools
+usage --by owner --by team --by tag
 show latest --cache
 show run.sse.jsonl --cache
 show chained --chain
@@ -136,6 +138,7 @@ verify --against recordings.manifest
 db archive --older-than 0s --to ducklake:/none/lake.db --dry-run
 doctor
 prices list
+token list --file tokens.json
 import run.sse.jsonl
 db archive --list
 db copy recorder.db other.db

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from sqlalchemy import URL
 
+from recorder.model.attribution import Attribution
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_list import SessionFilter, list_sessions
 from tests.support.conversations import HOSTILE, Conversations, answering, asking, call, message, response, thought
@@ -35,6 +36,7 @@ def filled(database: Path | URL) -> Conversations:
         response(*thought("Paris is meant."), *call("get_weather", '{"unit": "kelvin"}', index=1)),
         asking("What is the weather in Paris?"),
         client="codex",
+        attribution=Attribution("Ann"),
     )
     weather.exchange(response(*message("291 K, façade in the sun"), model="gpt-5-mini"), answering("291"), at_s=2)
     broken = made.session("broken", DAY_S)
@@ -110,6 +112,8 @@ FILTERS: dict[tuple[str, ...], list[str]] = {
     ("--model", "gpt_5"): [],
     ("--model", "%"): [],
     ("--client", "code"): ["weather"],
+    ("--owner", "ann"): ["weather"],
+    ("--owner", "an"): [],
     ("--status", "open"): ["live"],
     ("--status", "truncated"): ["broken"],
     ("--status", "completed"): ["live", "weather"],

@@ -12,7 +12,8 @@ from typing import Any, get_args
 import pytest
 from sqlalchemy import URL
 
-from recorder.store.queries.usage import By
+from recorder.model.attribution import Attribution
+from recorder.store.queries.usage import OVERLAPPING, By
 from recorder.store.schema import STALE
 from tests.support.conversations import Conversations, answering, asking, call, message, response
 from tests.support.rows import price_rows, put
@@ -32,8 +33,11 @@ def filled(database: Path | URL) -> Conversations:
     calls = [*call("roll", "{}"), *call("look", "{}", index=1, call_id="call_2"), *call("roll", "{}", index=2)]
     asked = {"model": "gpt-5", "stream": True, "input": asking("Roll."), "reasoning": {"effort": "high"}}
     offered = {"tools": [{"type": "web_search"}, {"type": "function", "name": "roll"}], "service_tier": "flex"}
-    first.exchange(response(*calls, id="resp_1", usage=CACHED), body={**asked, **offered}, client="codex")
-    first.exchange(response(*message("Six."), id="resp_2", usage=THOUGHT), answering("6"), at_s=5, client="codex")
+    ann, bob = Attribution("ann", "search", ("dev", "eu")), Attribution("bob", "search", ("eu",))
+    body = {**asked, **offered}
+    first.exchange(response(*calls, id="resp_1", usage=CACHED), body=body, client="codex", attribution=ann)
+    said = response(*message("Six."), id="resp_2", usage=THOUGHT)
+    first.exchange(said, answering("6"), at_s=5, client="codex", attribution=bob)
     first.exchange(response(*message("Hm"), id="resp_3")[:4], asking("And?"), at_s=9, ended=False)
     later = made.session("later", NEW_YEAR_S)
     later.exchange(response(*message("Hello."), id="resp_4", model="gpt-6", usage=TOKENS), asking("Hello?"))
@@ -87,6 +91,9 @@ KEYS: dict[By, list[tuple[object, int]]] = {
     "month": [("2026-09", 2), ("2027-01", 2)],
     "model": [("gpt-5", 3), ("gpt-6", 1)],
     "client": [("codex", 2), (None, 2)],
+    "owner": [(None, 2), ("ann", 1), ("bob", 1)],
+    "team": [("search", 2), (None, 2)],
+    "tag": [("eu", 2), (None, 2), ("dev", 1)],
     "tool": [("look", 1), ("roll", 1)],
     "hour": [("2026-09-21 14", 2), ("2027-01-01 02", 2)],
     "outcome": [("completed", 3), ("truncated", 1)],
@@ -110,6 +117,9 @@ PAIRS: dict[tuple[By, By], list[tuple[object, object, int]]] = {
     ("tool", "outcome"): [("look", "completed", 1), ("roll", "completed", 1)],
     ("effort", "model"): [(None, "gpt-5", 2), (None, "gpt-6", 1), ("high", "gpt-5", 1)],
     ("tool", "effort"): [("look", "high", 1), ("roll", "high", 1)],
+    ("team", "owner"): [("search", "ann", 1), ("search", "bob", 1), (None, None, 2)],
+    ("owner", "tool"): [("ann", "look", 1), ("ann", "roll", 1)],
+    ("tool", "tag"): [("look", "dev", 1), ("look", "eu", 1), ("roll", "dev", 1), ("roll", "eu", 1)],
 }
 
 
@@ -119,7 +129,7 @@ def test_two_keys_are_two_dimensions(told: Callable[..., list[dict[str, Any]]]) 
 
 
 def test_any_number_of_keys_are_as_many_dimensions(told: Callable[..., list[dict[str, Any]]]) -> None:
-    keys = [by for by in get_args(By) if by != "tool"]
+    keys = [by for by in get_args(By) if by not in OVERLAPPING]
     rows = told(*(option for by in keys for option in ("--by", by)))
     found = [(row["effort"], row["tier"], row["tools"], row["exchanges"]) for row in rows]
     assert sorted(found, key=str) == [("high", "flex", 2, 1), *[(None, None, 0, 1)] * 3]

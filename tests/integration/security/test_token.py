@@ -13,7 +13,7 @@ import pytest
 from recorder.commands import recorder
 from recorder.commands.serving.listening import Door, Token
 from recorder.journal.writer import Journal
-from recorder.proxy.admission import ANY_HOST, Refusal, Shown, without_token
+from recorder.proxy.admission import ANY_HOST, Shown, shown_token
 from recorder.proxy.app import Proxy
 from recorder.proxy.http.server import Server
 from recorder.proxy.recording import RecordingTransport
@@ -27,7 +27,7 @@ from tests.support.sockets import RawClient, ScriptedUpstream, answer
 TOKEN = Token("canary-Token_0123456789")
 HEADER = b"X-Recorder-Token: " + TOKEN.text.encode()
 PAGE = b"https://page.test"
-DOOR = Door("h", 0, [], (), [PAGE], TOKEN, 1, None)
+DOOR = Door("h", 0, [], (), [PAGE], TOKEN, None, 1, None)
 
 
 @asynccontextmanager
@@ -129,13 +129,12 @@ async def test_a_recorder_lets_in_who_shows_it_and_keeps_it_nowhere(tmp_path: Pa
 
 def test_the_path_behind_the_token_is_as_it_was() -> None:
     for path in (b"/t/abc", b"/t/abc/", b"/t/abc/v1", b"/t/abc/t/abc"):
-        assert without_token(b"abc", path, []) == Shown(path.removeprefix(b"/t/abc") or b"/", [])
+        assert shown_token(path, []) == Shown(b"abc", path.removeprefix(b"/t/abc") or b"/", [])
 
 
 def test_a_path_that_begins_like_a_token_is_a_path_when_the_header_has_it() -> None:
-    shown = without_token(b"abc", b"/t/v1/x", [(b"x-recorder-token", b"abc"), (b"a", b"b")])
-    assert shown == Shown(b"/t/v1/x", [(b"a", b"b")])
-    assert isinstance(without_token(b"abc", b"/t/v1/x", []), Refusal)
+    shown = shown_token(b"/t/v1/x", [(b"x-recorder-token", b"abc"), (b"a", b"b")])
+    assert shown == Shown(b"abc", b"/t/v1/x", [(b"a", b"b")])
 
 
 # -- what a user types
@@ -157,7 +156,7 @@ REMOTE = ["0.0.0.0", "::", "[::]", "10.0.0.5", "box.lan", "::ffff:127.0.0.1.evil
 @both_verbs
 def test_no_other_machine_is_listened_to_without_a_token(verb: str) -> None:
     for host in REMOTE:
-        with pytest.raises(click.BadParameter, match=r"not a loopback address.*--token\."):
+        with pytest.raises(click.BadParameter, match=r"not a loopback address.*--token or --tokens\."):
             parsed(verb, "--host", host)
 
 
