@@ -23,6 +23,7 @@ from recorder.commands.verbs import VERBS
 from recorder.errors import RecorderError
 from recorder.model.text import safe_text
 from recorder.program import load
+from recorder.shipping.status import collected_root
 from recorder.store.engine import address_of
 from recorder.store.location import journal_root
 from recorder.store.maintain.upkeep import CheckResult, upkeep_of
@@ -82,6 +83,8 @@ def _of_database(url: URL) -> Iterator[Callable[[], Iterator[CheckResult]]]:
     if not is_archive(url):
         yield partial(upkeep_of(url).file_checks, url)
     yield partial(health.journal, root)
+    yield health.edges
+    yield partial(health.collector, collected_root(root))
 
 
 def settings() -> Iterator[CheckResult]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from sqlalchemy import URL
 
 from recorder.commands.serving.admin import admin_port_option, administered
@@ -30,12 +31,14 @@ from recorder.commands.serving.recording import (
     websocket_option,
 )
 from recorder.commands.serving.viewer import ui_port_option, viewing
-from recorder.commands.terminal.options import database_option
+from recorder.commands.terminal.options import Parsed, database_option
 from recorder.commands.terminal.output import echo, log_to_stderr
+from recorder.errors import UsageError
 from recorder.proxy.http import server
 from recorder.proxy.http.network import Network
 from recorder.proxy.routing import Routes
-from recorder.store.location import chosen_url
+from recorder.shipping.bucket import Bucket, Prefix, parse_prefix
+from recorder.store.location import chosen_url, database_name
 
 
 @click.command()
@@ -45,9 +48,19 @@ from recorder.store.location import chosen_url
 @network_settings
 @admin_port_option
 @ui_port_option
+@click.option(
+    "--ship",
+    metavar="URL",
+    type=Parsed("url", parse_prefix),
+    help="Record without a database: ship the journal to s3://, gs:// or az://BUCKET/PREFIX, or to file:FOLDER, from "
+    "where `recorder collect` takes it. It needs the extra ship.",
+)
 @database_option
+@click.pass_context
 def command(
+    ctx: click.Context,
     db: str | None,
+    ship: Prefix | None,
     door: Door,
     durability: Durability,
     no_websocket: bool,
@@ -68,17 +81,29 @@ def command(
     recorder serve --host 0.0.0.0 --token        # at http://HOST:8787/t/TOKEN
     recorder serve --admin-port 9187             # for Prometheus
     recorder serve --ui-port 8788                # with the viewer
+    recorder serve --ship s3://bucket/edges      # without a database
     recorder serve --allow-origin http://localhost:5173  # for a web page
     """
     log_to_stderr()
+    into = chosen_url(db) if ship is None else _shipping(ctx, ship)
     make_proxy = partial(door.make_proxy, websocket=not no_websocket)
     options: dict[str, Any] = {"durability": durability, "network": network, "make_proxy": make_proxy}
     with announced(door.ready_file) as announce:
-        server.run(_serve(chosen_url(db), door, announce, admin_port, ui_port, options))
+        server.run(_serve(into, door, announce, admin_port, ui_port, options))
+
+
+def _shipping(ctx: click.Context, ship: Prefix) -> Prefix:
+    """Return the place to ship to. Raise `UsageError` for options that need a database."""
+    for option in ("db", "ui_port"):
+        if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            name = option.replace("_", "-")
+            raise UsageError(f"With --ship there is no database here: leave --{name} out, `recorder collect` has one.")
+    Bucket(ship, "serve --ship")  # what cannot work is said now
+    return ship
 
 
 async def _serve(
-    url: URL,
+    into: URL | Prefix,
     door: Door,
     announce: Callable[[str], None],
     admin_port: int | None,
@@ -89,13 +114,15 @@ async def _serve(
     for port in (door.port, admin_port, ui_port):
         if port is not None:
             refuse_itself(upstreams, port, door.allow_host)
+    url = into if isinstance(into, URL) else None
     meter = None if admin_port is None else Meter(url)
+    name = into.url if isinstance(into, Prefix) else database_name(into)
     ending = Ending()
 
     def ready(port: int) -> None:
         server.settle()
         announce(door.entrance(port))
-        for line in describe(url, door.printed_entrance(port), upstreams, options["network"]):
+        for line in describe(name, door.printed_entrance(port), upstreams, options["network"]):
             echo(line)
         say_how_to_point(door.printed_entrance(port))
 
@@ -105,11 +132,11 @@ async def _serve(
         say_stopping(streams)
 
     async with contextlib.AsyncExitStack() as stack:
-        proxy = await stack.enter_async_context(recording(url, door.upstream, meter=meter, ending=ending, **options))
+        proxy = await stack.enter_async_context(recording(into, door.upstream, meter=meter, ending=ending, **options))
         if meter is not None and admin_port is not None:
             admin = await stack.enter_async_context(administered(meter, admin_port, door.allow_host))
             echo(f"Metrics and health on {admin}")
-        if ui_port is not None:
+        if ui_port is not None and url is not None:
             echo(f"Viewer on {await stack.enter_async_context(viewing(url, ui_port))}")
         await server.serve(
             door.guarded(proxy),

@@ -18,6 +18,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "run": "Run a command and record its requests, or answer them from a recording.",
         "tap": "Record the lines between a client and a program that it starts (MCP, ACP), or answer them.",
         "env": "Print the settings that point a client here.",
+        "collect": "Take into the log what edges ship: recorders without a database.",
         "demo": "Record, show, count and replay against a built-in upstream: no key, no network.",
     },
     "Look": {

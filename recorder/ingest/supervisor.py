@@ -1,9 +1,11 @@
 """The ingester process beside a recorder: started again when it dies, until all of the journal is in the log.
 
+A recorder without a database has a shipper in its place.
+
 Rules of this file:
 
-* The process calls `main` of `recorder.commands.serving.ingester`, see `recorder.program`. Its standard input is a pipe
-  from the recorder: when that closes, the recorder has ended and the journal is complete.
+* The process calls `main` of a module of `recorder.commands.serving`, see `recorder.program`. Its standard input is a
+  pipe from the recorder: when that closes, the recorder has ended and the journal is complete.
 * A thread waits for the process, so recorders with an event loop and without one supervise it in the same way.
 """
 
@@ -32,11 +34,21 @@ REFUSED = 1  # the exit code of an ingester whose database refuses for good
 class IngesterSupervisor:
     """The supervisor of one journal's ingester. `last_end` is how the last process ended, None before that."""
 
-    def __init__(self, url: URL, directory: Path, output: int | None = None) -> None:
-        """`output` is where the processes write, if not to the streams of this one."""
+    def __init__(self, into: URL | str, directory: Path, output: int | None = None) -> None:
+        """`into` is a database, or the URL to which segments are shipped. `output` is where the processes write, if not
+        to the streams of this one.
+        """
         self._output = output
-        self._url = url.render_as_string(hide_password=False)
-        self._directory = directory
+        self._variables, self._directory = dict(os.environ), directory
+        if isinstance(into, str):
+            self.name, self.goal = "shipper", into
+            self._arguments = [str(directory), into]
+        else:
+            self.name, self.goal = "ingester", "the log"
+            self._arguments = [str(directory)]
+            self._variables[VARIABLE] = into.render_as_string(
+                hide_password=False
+            )  # no argument: it may have a password
         self._process: subprocess.Popen[bytes] | None = None
         self._tried, self._finishing, self._ended = Event(), Event(), Event()
         self._retries, self._is_stopped = True, False
@@ -82,7 +94,7 @@ class IngesterSupervisor:
                     continue
                 self.last_end = end
                 self.restarts += 1
-                log.error("the ingester %s and is started again; the journal keeps what passes", end)
+                log.error("the %s %s and is started again; the journal keeps what passes", self.name, end)
                 self._finishing.wait(RESTART_S)
         finally:  # else `wait` would hang, and with it the end of the recorder
             self._ended.set()
@@ -91,8 +103,8 @@ class IngesterSupervisor:
         """Run a process to its end; return how it ended."""
         try:
             process = self._process = subprocess.Popen(
-                command_of("recorder.commands.serving.ingester", str(self._directory)),
-                env={**os.environ, VARIABLE: self._url},  # no argument: it may have a password
+                command_of(f"recorder.commands.serving.{self.name}", *self._arguments),
+                env=self._variables,
                 stdin=subprocess.PIPE,
                 stdout=self._output,
                 stderr=self._output,

@@ -24,8 +24,6 @@ from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from recorder.errors import BucketError, StoreError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import START, Position
@@ -33,6 +31,7 @@ from recorder.journal.reader import INGESTER_LOCK, PARTIAL, carried_path, claime
 from recorder.shipping.bucket import Bucket
 from recorder.shipping.lease import Leases
 from recorder.shipping.segments import END, Segment, Shipped, by_recorder
+from recorder.shipping.status import Status
 from recorder.store.write.retry import COMPLAIN_S, Pause, Stopped
 from recorder.store.write.writer import Store
 from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
@@ -43,12 +42,6 @@ CARRY_SEGMENTS = 16  # an edge ends a segment each second: a quarter of a minute
 SEGMENTS_AT_ONCE = 8  # of one recorder in one look, 128 MiB at most: then the others come
 TAKEN_AT_ONCE = 4  # leases in one look: several collectors that begin together share the recorders
 AGAIN_S = 60.0  # after what cannot be taken: an upgrade or a person may help, and nothing else is kept waiting
-STATUS = "status"  # the file for `recorder doctor`
-
-
-def collected_root(journal_root: Path) -> Path:
-    """Return the folder in which collectors on this machine make journals again, beside those of its recorders."""
-    return journal_root.with_name(f"{journal_root.name}.collected")
 
 
 def clean(root: Path) -> None:
@@ -57,40 +50,6 @@ def clean(root: Path) -> None:
         with claimed(directory) if is_journal(directory) else nullcontext(False) as is_left:
             if is_left:
                 remove(directory)
-
-
-class Status(msgspec.Struct):
-    """What a collector sees. What is counted is counted since it began."""
-
-    url: str
-    recorders: int = 0  # whose segments it takes
-    waiting: int = 0  # segments that are not in the log, of those recorders and of some that nobody has taken
-    oldest_s: float | None = None  # when the oldest of them was put into the bucket
-    segments: int = 0
-    size_bytes: int = 0
-    problems: dict[str, str] = {}  # by recorder; of the bucket itself under its URL
-    noted_s: float = 0.0  # when this was written down
-
-    @property
-    def lag_s(self) -> float:
-        """Return the age of the oldest segment that is not in the log."""
-        return max(0.0, time.time() - self.oldest_s) if self.oldest_s is not None else 0.0
-
-
-def write_status(root: Path, status: Status) -> None:
-    """Leave the status for `recorder doctor`. Raise `OSError`."""
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = root / f"{STATUS}{PARTIAL}"
-    partial.write_bytes(msgspec.json.encode(msgspec.structs.replace(status, noted_s=time.time())))
-    partial.rename(root / STATUS)
-
-
-def read_status(root: Path) -> Status | None:
-    """Return what the last collector of this machine left; None if there was none."""
-    try:
-        return msgspec.json.decode((root / STATUS).read_bytes(), type=Status)
-    except (OSError, msgspec.DecodeError):
-        return None
 
 
 class Collector:

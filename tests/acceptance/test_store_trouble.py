@@ -178,7 +178,7 @@ async def test_what_a_locked_database_did_not_take_before_the_end_is_taken_by_th
                 assert serve.stop() == 0
                 assert time.monotonic() - began < 8
     assert "Traceback" not in serve.said
-    assert "the next start of recorder ingests the rest" in serve.said
+    assert "the next start brings in the rest" in serve.said
     assert entries(db) == []
     assert run(db, "db", "recover") == (0, b"", "1 journal recovered.\n")
     [entry] = entries(db)

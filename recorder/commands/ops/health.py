@@ -18,18 +18,21 @@ from importlib import metadata
 from pathlib import Path
 
 from recorder import __version__
-from recorder.commands.ops.journals import journals, killed, state
+from recorder.commands.ops.journals import journal_bytes, journals, killed, state
 from recorder.commands.serving.health_snapshot import LAG_S, MARK_BYTES
 from recorder.journal.held_files import Damage, damage_of
 from recorder.journal.reader import waiting
 from recorder.journal.unreadable import LIMIT_BYTES, folder, unreadable_files
 from recorder.model.text import counted
 from recorder.proxy.http.server_capacity import capacity
+from recorder.shipping.bucket import edges_root
+from recorder.shipping.status import read_status
 from recorder.store.duckdb.connection import extension_mismatch
 from recorder.store.maintain.upkeep import CheckResult
 
 LOW_BYTES = 2**30  # an hour of a busy gateway without its database: `recorder.journal.writer.LIMIT_BYTES`
 WAITING_BYTES = 64 * 2**20  # in a journal whose recorder runs: its ingester is behind
+SILENT_S = 60.0  # a collector leaves a word every second, but not while a large commit runs
 YEARS = range(2025, 2100)
 STEP_NS = 50_000_000  # how far wall and monotonic clock may part within a look
 FEW_STREAMS = 200  # at once: a team with its agents
@@ -195,6 +198,37 @@ def journal(root: Path) -> Iterator[CheckResult]:
             yield CheckResult("warn", "journal", message)
     running = "1 recorder runs" if alive == 1 else f"{alive} recorders run"
     yield CheckResult("ok", "journal", f"{running} just now.")
+
+
+def edges() -> Iterator[CheckResult]:
+    """Check the journals of this machine that are shipped and not ingested: of recorders without a database."""
+    for root in journals(edges_root()):
+        for directory in journals(root):
+            if state(directory) != "alive":
+                message = f"{journal_bytes(directory):,} bytes wait in {directory}: `recorder serve --ship` ships them."
+                yield CheckResult("warn", "edge", message)
+                continue
+            yield from _damaged(directory)
+            waits = waiting(directory)
+            since_s = waits.since_s or 0.0
+            if since_s > LAG_S:
+                message = f"{waits.size_bytes / 2**20:.1f} MiB wait in {directory}, the oldest for {since_s:.0f} s: the"
+                yield CheckResult("warn", "edge", f"{message} object store is away, slow, or refuses.")
+
+
+def collector(root: Path) -> Iterator[CheckResult]:
+    """Check the last collector of this machine, by what it left."""
+    status = read_status(root)
+    if status is None:
+        return
+    silent_s = time.time() - status.noted_s
+    if silent_s > SILENT_S:
+        yield CheckResult("warn", "collector", f"The collector of {status.url} has said nothing for {silent_s:.0f} s.")
+        return
+    found = f"{counted(status.recorders, 'edge')} of {status.url}, {status.lag_s:.1f} s behind."
+    yield CheckResult("warn" if status.lag_s > LAG_S else "ok", "collector", found)
+    for name, problem in status.problems.items():
+        yield CheckResult("warn", "collector", f"{name}: {problem}")
 
 
 def _damaged(directory: Path) -> Iterator[CheckResult]:

@@ -10,6 +10,7 @@ from sqlalchemy import URL
 
 from recorder.archive.place import database_of, is_archive
 from recorder.commands.ops.journals import GONE_NS, state
+from recorder.shipping.status import collected_root
 from recorder.store.engine import address_of
 from recorder.store.location import journal_root
 from recorder.store.maintain.upkeep import opened
@@ -31,7 +32,12 @@ def writer_of(root: Path) -> Callable[[str], Writer]:
 
 def writer_at(url: URL) -> Callable[[str], Writer]:
     """Return such a function for a database; on a server it knows recorders of other machines, too."""
-    here = writer_of(journal_root(database_of(url)))
+    root = journal_root(database_of(url))
+    journal, collected = writer_of(root), writer_of(collected_root(root))
+
+    def here(name: str) -> Writer:
+        return collected(name) if journal(name) == "gone" else journal(name)
+
     if is_archive(url) or address_of(url).is_local:
         return here
     return cache(lambda name: _elsewhere(url, name) if here(name) == "gone" else here(name))

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple
 
 import click
 import msgspec
 
-from recorder.commands.serving.health_snapshot import CONTENT_TYPE, HealthSnapshot, exposition, reasons
+from recorder.commands.serving.health_snapshot import CONTENT_TYPE, exposition, reasons
 from recorder.commands.serving.listening import refuse, served
 from recorder.commands.serving.meter import Meter
 from recorder.proxy.admission import ANY_HOST, Refusal, refusal
@@ -30,12 +31,19 @@ admin_port_option = click.option(
 )
 
 
+class Look(NamedTuple):
+    """What the two pages are made of."""
+
+    metrics: bytes
+    reasons: list[str]
+
+
 class Admin:
     """The application of the admin port."""
 
-    def __init__(self, health: Callable[[], Awaitable[HealthSnapshot]], hosts: Collection[str] = ()) -> None:
+    def __init__(self, look: Callable[[], Awaitable[Look]], hosts: Collection[str] = ()) -> None:
         """Admit `hosts` as further names of this machine, as the proxy does."""
-        self._health = health
+        self._look = look
         self._hosts = frozenset(host.lower() for host in hosts) - {ANY_HOST}  # that is for who asks for a token
 
     async def __call__(self, incoming: ServerExchange) -> None:
@@ -43,10 +51,9 @@ class Admin:
         if refused is not None:
             refuse(incoming, refused, [NO_STORE])
             return
-        health = await self._health()
-        status, content_type, body = 200, CONTENT_TYPE, exposition(health)
+        body, found = await self._look()
+        status, content_type = 200, CONTENT_TYPE
         if path_of(incoming) == HEALTH:
-            found = reasons(health)
             status, content_type = (503 if found else 200), b"application/json"
             body = msgspec.json.encode({"status": "unwell", "reasons": found} if found else {"status": "ok"})
         incoming.respond(status, [(b"content-type", content_type), NO_STORE], body)
@@ -65,4 +72,16 @@ def administered(meter: Meter, port: int, hosts: Collection[str]) -> AbstractAsy
 
     It is on loopback wherever the proxy listens: who sees its pages knows who talks to whom, and how much.
     """
-    return served(Admin(meter.health, hosts), port, "--admin-port", on_drain=lambda: None)
+
+    async def look() -> Look:
+        health = await meter.health()
+        return Look(exposition(health), reasons(health))
+
+    return pages(look, port, hosts)
+
+
+def pages(
+    look: Callable[[], Awaitable[Look]], port: int, hosts: Collection[str] = ()
+) -> AbstractAsyncContextManager[str]:
+    """Serve the two pages as `administered` does."""
+    return served(Admin(look, hosts), port, "--admin-port", on_drain=lambda: None)

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -61,6 +61,8 @@ class HealthSnapshot(msgspec.Struct, frozen=True):
     wal_bytes: int | None = 0  # a server keeps that to itself
     database_errors: int = 0
     database_error: str | None = None  # while it lasts
+    goal: str = "the log"  # where the journal goes
+    follower: str = "ingester"  # what brings it there; the next three are of a shipper as well
     ingester_pid: int | None = None  # while it runs
     ingester_end: str | None = None  # how the last one ended
     ingester_restarts: int = 0
@@ -77,14 +79,14 @@ def _ingester(health: HealthSnapshot) -> str | None:
     if health.ingester_pid is not None:
         return None
     if health.ingester_end is None:
-        return "The ingester is being started; the journal keeps what passes."
-    return f"The ingester {health.ingester_end} and is started again; the journal keeps what passes."
+        return f"The {health.follower} is being started; the journal keeps what passes."
+    return f"The {health.follower} {health.ingester_end} and is started again; the journal keeps what passes."
 
 
 def _journal(health: HealthSnapshot) -> str | None:
     if not health.journal_is_full:
         return None
-    return "The journal is at its bound: what passes now is counted as gaps until the database takes what waits."
+    return f"The journal is at its bound: what passes now is counted as gaps until what waits is in {health.goal}."
 
 
 def _journal_files(health: HealthSnapshot) -> str | None:
@@ -101,12 +103,14 @@ def _journal_files(health: HealthSnapshot) -> str | None:
 def _lag(health: HealthSnapshot) -> str | None:
     if health.lag_s <= LAG_S:
         return None
-    waits = f"{health.lag_bytes / 2**20:.1f} MiB have waited for the log for up to {health.lag_s:.0f} s"
-    ingester = health.processes.get("ingester")
+    waits = f"{health.lag_bytes / 2**20:.1f} MiB have waited for {health.goal} for up to {health.lag_s:.0f} s"
+    ingester = health.processes.get(health.follower)
     if health.ingester_pid is None:
-        return f"{waits}: no ingester runs."
+        return f"{waits}: no {health.follower} runs."
     if ingester is not None and ingester.is_stopped:
-        return f"{waits}: the ingester (process {health.ingester_pid}) is stopped, continue it with SIGCONT."
+        return f"{waits}: the {health.follower} (process {health.ingester_pid}) is stopped, continue it with SIGCONT."
+    if health.follower == "shipper":
+        return f"{waits}: it is away, slow, or refuses; the recorder's log says which."
     return f"{waits}: the database is locked, full or slow; the recorder's log says which."
 
 
@@ -166,7 +170,7 @@ class Metric(NamedTuple):
     name: str
     type: Literal["counter", "gauge"]
     help: str
-    samples: str | Callable[[HealthSnapshot], Iterable[Sample]]  # or the name of the one figure that it is
+    samples: str | Callable[[Any], Iterable[Sample]]  # or the name of the one figure that it is
 
 
 _BUILD = {"version": __version__, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
@@ -281,19 +285,19 @@ METRICS = (
 )
 
 
-def exposition(health: HealthSnapshot) -> bytes:
-    """Return all metrics as text; a figure that is not known is left out."""
-    return "".join("".join(_lines(metric, health)) for metric in METRICS).encode()
+def exposition(figures: object, metrics: Iterable[Metric] = METRICS) -> bytes:
+    """Return metrics as text; a figure that is not known is left out."""
+    return "".join("".join(_lines(metric, figures)) for metric in metrics).encode()
 
 
-def _lines(metric: Metric, health: HealthSnapshot) -> Iterator[str]:
+def _lines(metric: Metric, figures: object) -> Iterator[str]:
     yield f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} {metric.type}\n"
     samples = metric.samples
     if isinstance(samples, str):
-        value = attrgetter(samples)(health)
+        value = attrgetter(samples)(figures)
         found: Iterable[Sample] = [] if value is None else [({}, value)]
     else:
-        found = samples(health)
+        found = samples(figures)
     for labels, value in found:
         pairs = ",".join(f'{name}="{_escaped(label)}"' for name, label in labels.items())
         yield f"{metric.name}{{{pairs}}} {value:.17g}\n" if pairs else f"{metric.name} {value:.17g}\n"

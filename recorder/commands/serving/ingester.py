@@ -11,13 +11,13 @@ import gc
 import logging
 import os
 import select
-import signal
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from recorder.commands.ops import niceness
+from recorder.commands.serving.pause import DYING_S, Pause
 from recorder.commands.terminal.output import log_to_stderr
 from recorder.commands.terminal.rules import declare_dialects, redactor
 from recorder.errors import RecorderError, StoreError
@@ -32,32 +32,7 @@ from recorder.wire.redaction.bodies import Redactor
 log = logging.getLogger(__name__)
 
 LOOK_S, WEIGH_S = 0.5, 2.0  # between two looks at whether the recorder has ended, and at how far the log is behind
-TERMINATE_S = 7  # from SIGTERM to the end: whoever stops processes kills after ten
-DYING_S = 2.0  # for the kernel to end a process of any size
 GARBAGE = 50_000  # objects between two collections: rows come and go by the thousand, and none is part of a cycle
-
-
-class Pause:
-    """A wait on the pipe, which ends at once when the recorder ends."""
-
-    def __init__(self) -> None:
-        self._stop_requested = self._recorder_ended = False
-        signal.signal(signal.SIGTERM, self._terminate)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the recorder, which ends in its own order
-
-    def _terminate(self, *_: object) -> None:
-        """End in order, or by SIGALRM if a database takes too long: the journal has all that is not committed."""
-        if not self._stop_requested:
-            self._stop_requested = True
-            signal.alarm(TERMINATE_S)
-
-    def __call__(self, seconds: float) -> bool:
-        if not self._recorder_ended:
-            readable, _, _ = select.select([sys.stdin], [], [], seconds)
-            self._recorder_ended = bool(readable) and not os.read(sys.stdin.fileno(), 1)
-            if self._recorder_ended:
-                niceness.set_group(0)  # no proxy comes first any more, and who stopped it waits for what is left
-        return self._stop_requested or self._recorder_ended
 
 
 def collect_seldom() -> None:

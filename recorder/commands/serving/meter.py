@@ -55,9 +55,10 @@ Write = Callable[[Mark, int, bytes], None]
 class Meter:
     """The meter of one recorder. `recording` attaches it; `run` refreshes it."""
 
-    def __init__(self, database: Path | URL) -> None:
-        url = database_url(database)
-        self._probing = Probing(upkeep_of(url).log_probe(url), database_name(url))
+    def __init__(self, database: Path | URL | None) -> None:
+        """Without a database the recorder ships its journal: what only a log has is not known then."""
+        url = None if database is None else database_url(database)
+        self._probing = None if url is None else Probing(upkeep_of(url).log_probe(url), database_name(url))
         self._look = HealthSnapshot()
         self._looked_s = float("-inf")
         self._looking = asyncio.Lock()
@@ -84,7 +85,8 @@ class Meter:
 
     def close(self) -> None:
         """Close the database after a running refresh."""
-        self._probing.close()
+        if self._probing is not None:
+            self._probing.close()
         self._thread.stop()
 
     async def health(self) -> HealthSnapshot:
@@ -106,6 +108,8 @@ class Meter:
             journal_times=files.damage.times,
             journal_lost_bytes=files.damage.lost_bytes,
             journal_since_s=files.damaged_since_s,
+            goal=ingester.goal,
+            follower=ingester.name,
             ingester_pid=ingester.pid,
             ingester_end=ingester.last_end,
             ingester_restarts=ingester.restarts,
@@ -116,7 +120,7 @@ class Meter:
         traffic = self.traffic
         begun, over = (list(islice(ids, IDS)) for ids in (traffic.begun, traffic.over))
         health = await self._thread.submit(partial(self._see, self._ingester.pid))
-        probe = await self._probing.result(begun, over)
+        probe = NOTHING if self._probing is None else await self._probing.result(begun, over)
         traffic.found(probe)
         if probe.error is None:
             traffic.forget(time.time() - health.lag_s - FORGET_S)
@@ -133,7 +137,7 @@ class Meter:
         """Read files and processes, in the thread."""
         directory = self._journal.directory
         waits = waiting(directory)
-        processes = {"recorder": process(os.getpid()), "ingester": ingester and process(ingester)}
+        processes = {"recorder": process(os.getpid()), self._ingester.name: ingester and process(ingester)}
         return HealthSnapshot(
             journal=directory,
             journal_bytes=journal_bytes(directory),

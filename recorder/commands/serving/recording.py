@@ -30,6 +30,7 @@ from recorder.proxy.http.network import DIRECT, Network
 from recorder.proxy.recording import ExchangeJournal, RecordingTransport, new_id
 from recorder.proxy.routing import Routes, SessionPlaces, Upstream
 from recorder.proxy.upstream import UpstreamTransport
+from recorder.shipping.bucket import Prefix
 from recorder.store.engine import START_TIMEOUT_S
 from recorder.store.location import database_name, journal_root
 from recorder.store.maintain.declared import schema_differences, sentence
@@ -79,7 +80,7 @@ class Ending:
 
 @contextlib.asynccontextmanager
 async def recording(
-    url: URL,
+    into: URL | Prefix,
     upstreams: Iterable[Upstream] = (),
     *,
     make_proxy: Callable[[Transport, Routes], Proxy] = Proxy,
@@ -89,7 +90,8 @@ async def recording(
     network: Network = DIRECT,
     recorded: Callable[[Transport, ExchangeJournal], Transport] = RecordingTransport,
 ) -> AsyncIterator[Proxy]:
-    """Yield the proxy that records into the database at `url`; `recorded` makes the transport that does so.
+    """Yield the proxy that records into a database, or to where its journal is shipped; `recorded` makes the transport
+    that does so.
 
     At the end all that it recorded is committed, if that takes no longer than `ending` allows.
 
@@ -98,8 +100,30 @@ async def recording(
     or on a server that is away or does not answer, will be used later.
     """
     upstream = UpstreamTransport(network)
-    redactor()  # the ingester reads it for itself: what is wrong with it is said now
     places = session_places()
+    if isinstance(into, URL):
+        _require_usable(into)
+    root = into.journal_root if isinstance(into, Prefix) else journal_root(into)
+    journal = Journal(root, new_id(), durable=durability == "strict")
+    ingester = IngesterSupervisor(into.url if isinstance(into, Prefix) else into, journal.directory)
+    metered = journal if meter is None else meter.attach(journal, ingester)
+    transport = recorded(upstream, metered)
+    if durability == "strict":
+        transport = DurableTransport(transport, journal)
+    proxy = make_proxy(transport, Routes(upstreams, session_places=places))
+    looks = [journal.look, journal.seal] if isinstance(into, Prefix) else [journal.look]
+    watches = [watch_disk(journal.directory), watch_journal(looks), *([meter.run()] if meter else [])]
+    async with _ingesting(ingester, watches, ending or Ending()):
+        try:
+            yield proxy
+        finally:
+            await transport.aclose()
+            journal.close()
+
+
+def _require_usable(url: URL) -> None:
+    """Raise `StoreError` if a database cannot be used. It may be locked, or away: that passes."""
+    redactor()  # the ingester reads it for itself: what is wrong with it is said now
     try:
         with Store(url, answer_timeout_s=START_TIMEOUT_S) as store:
             store.require_rights()
@@ -109,20 +133,6 @@ async def recording(
         _require_schema(url)
     except StoreBusyError as error:
         log.warning("the database cannot be used yet, the journal keeps what passes: %s", error)
-    journal = Journal(journal_root(url), new_id(), durable=durability == "strict")
-    ingester = IngesterSupervisor(url, journal.directory)
-    metered = journal if meter is None else meter.attach(journal, ingester)
-    transport = recorded(upstream, metered)
-    if durability == "strict":
-        transport = DurableTransport(transport, journal)
-    proxy = make_proxy(transport, Routes(upstreams, session_places=places))
-    watches = [watch_disk(journal.directory), watch_journal(journal), *([meter.run()] if meter else [])]
-    async with _ingesting(ingester, watches, ending or Ending()):
-        try:
-            yield proxy
-        finally:
-            await transport.aclose()
-            journal.close()
 
 
 def _require_schema(url: URL) -> None:
@@ -159,7 +169,7 @@ async def _ingesting(
                 await ending.wait(asyncio.to_thread(ingester.wait))
             finally:
                 if not ingester.wait(0):
-                    log.warning("not all of the journal is in the log yet: the next start of recorder ingests the rest")
+                    log.warning("not all of the journal is in %s yet: the next start brings in the rest", ingester.goal)
                     ingester.stop()
     if failure is not None:
         raise failure
@@ -174,9 +184,9 @@ websocket_option = flag(
 )
 
 
-def describe(url: URL, proxy_url: str, upstreams: Iterable[Upstream], network: Network = DIRECT) -> list[str]:
+def describe(into: str, proxy_url: str, upstreams: Iterable[Upstream], network: Network = DIRECT) -> list[str]:
     """Return the lines that a recorder prints when it starts."""
-    lines = [f"Recording to {database_name(url)}", f"Listening on {proxy_url}"]
+    lines = [f"Recording to {into}", f"Listening on {proxy_url}"]
     return [*lines, *(f"  {name} → {base}" for name, base in upstreams), *_way(network)]
 
 
@@ -193,11 +203,12 @@ def _way(network: Network) -> list[str]:
     return [] if network == DIRECT else [f"Upstreams are reached {network.describe()}"]
 
 
-async def watch_journal(journal: Journal, look_s: float = LOOK_S) -> None:
+async def watch_journal(looks: Iterable[Callable[[], None]], look_s: float = LOOK_S) -> None:
     """Look at the files of the journal, in the thread that writes them: it takes some microseconds."""
     while True:
         await asyncio.sleep(look_s)
-        journal.look()
+        for look in looks:
+            look()
 
 
 def session_places() -> SessionPlaces:

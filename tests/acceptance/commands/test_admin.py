@@ -18,8 +18,8 @@ from typing import Any, Self
 import pytest
 from sqlalchemy import URL
 
-from recorder.commands.serving.admin import Admin, administered
-from recorder.commands.serving.health_snapshot import LAG_S, HealthSnapshot
+from recorder.commands.serving.admin import Admin, Look, administered
+from recorder.commands.serving.health_snapshot import LAG_S, HealthSnapshot, exposition, reasons
 from recorder.commands.serving.meter import Meter
 from recorder.errors import RecorderError
 from recorder.proxy.admission import ANY_HOST
@@ -103,8 +103,8 @@ OF_PAGES = (
 
 @contextlib.asynccontextmanager
 async def admin(health: HealthSnapshot = WELL) -> AsyncIterator[int]:
-    async def now() -> HealthSnapshot:
-        return health
+    async def now() -> Look:
+        return Look(exposition(health), reasons(health))
 
     server = Server(Admin(now, ["Box.test", ANY_HOST]), "127.0.0.1", 0, on_drain=lambda: None)
     await server.start()

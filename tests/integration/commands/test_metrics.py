@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import URL
 
 from recorder.commands.serving.health_snapshot import HealthSnapshot, exposition, reasons
-from recorder.commands.serving.meter import FRESH_S, Meter, MeteredWriter
+from recorder.commands.serving.meter import FRESH_S, Meter, MeteredWriter, Probing
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import HEADER, START, Mark, Position
 from recorder.journal.reader import WRITER_LOCK, waiting, write_ingested
@@ -79,7 +79,7 @@ class Exchanges:
         self.store = Store(database or empty(self.path))
         self.journal = Journal(folder / "journal", "recorder", limit_bytes=limit_bytes)
         self.meter = Meter(self.store.url)
-        beside: Any = SimpleNamespace(pid=1, restarts=0, refusals=0, last_end=None)
+        beside: Any = SimpleNamespace(name="ingester", goal="the log", pid=1, restarts=0, refusals=0, last_end=None)
         self._tapes = self.meter.attach(self.journal, beside)
         self._ingester: Ingester | None = None
 
@@ -107,9 +107,14 @@ class Exchanges:
         self.meter._looked_s -= FRESH_S
         return await self.meter.health()
 
+    @property
+    def probing(self) -> Probing:
+        assert self.meter._probing is not None
+        return self.meter._probing
+
     def close(self) -> None:
         self.meter.close()
-        for worker in (self.meter._thread, self.meter._probing._thread):
+        for worker in (self.meter._thread, self.probing._thread):
             worker.thread.join()
         self.store.close()
         self.journal.close()
@@ -223,7 +228,7 @@ async def test_a_server_that_is_away_is_an_error_once_and_a_reason_as_long_as_it
     on_server: Exchanges, tmp_path: Path
 ) -> None:
     url = on_server.store.url.set(query={"host": str(tmp_path)})
-    on_server.meter._probing.probe = upkeep_of(url).log_probe(url)
+    on_server.probing.probe = upkeep_of(url).log_probe(url)
     away = [await on_server.health() for _ in range(2)]
     assert [each.database_errors for each in away] == [1, 1]
     assert "cannot be reached" in " ".join(reasons(away[-1]))

@@ -78,6 +78,7 @@ VALUES = {
     "only": "usage",
     "older_than": "3d",
     "valid_from": "3d",
+    **dict.fromkeys(("keep", "ship", "prefix"), "s3://bucket"),
 }
 
 
@@ -105,7 +106,8 @@ def test_every_variable_has_the_name_of_the_long_option(here: Path) -> None:
 
 def is_set_by_its_variable(words: tuple[str, ...], option: click.Option, command: click.Command, name: str) -> bool:
     """Whether the variable of that name gives the option another value than the one it has without."""
-    arguments = ["openai" for parameter in command.params if isinstance(parameter, click.Argument)]
+    required = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
+    arguments = [VALUES.get(str(parameter.name), "openai") for parameter in required]
     for each in command.params:
         if isinstance(each, click.Option) and each.required and each is not option:
             arguments += [each.opts[0], another(each)]
