@@ -22,6 +22,7 @@ import msgspec
 from recorder.model.events import WHOLE, Header, Piece, Recording, ResponseHead
 from recorder.replay.matching.fingerprint import Place
 from recorder.wire.dialects import by_path
+from recorder.wire.dialects.dialect import ResponseRoutes
 from recorder.wire.dialects.json_values import decoded_or_none, object_, text, whole
 from recorder.wire.framing.sse import parse
 from recorder.wire.recording import is_stream, joined, payloads_of
@@ -29,8 +30,7 @@ from recorder.wire.recording import is_stream, joined, payloads_of
 FIRST_EVENTS = 8
 """A response says its id in one of the first events of its stream."""
 
-_WHOLE = frozenset({"response.completed", "response.incomplete", "response.failed"})
-_UNFINISHED = frozenset({"queued", "in_progress"})
+_UNFINISHED = frozenset({"queued", "in_progress"})  # states of a response, in every format that has those
 
 
 class Retrieval(NamedTuple):
@@ -64,7 +64,7 @@ class Responses:
         parts = self._made(place.upstream, retrieval[1], anywhere) if retrieval else []
         parameters = dict(place.query)
         if parameters.get("stream", "").lower() not in ("true", "1"):
-            return _document(parts)
+            return _document(parts, routes)
         after = parameters.get(routes.after)
         if routes.event_id is not None:
             return _after_event(parts, routes.event_id, after)
@@ -113,37 +113,38 @@ def _rest(part: Recording, member: str, id: str) -> Iterator[Recording]:
             yield msgspec.structs.replace(part, pieces=tuple(part.pieces)[number:], reads=())
 
 
-def _document(parts: Iterable[Recording]) -> Retrieval | None:
+def _document(parts: Iterable[Recording], routes: ResponseRoutes) -> Retrieval | None:
     """Return the finished response as one document: recorded as such, or as the last event of a stream states it."""
     for part in parts:
         if not is_stream(part):
             response = object_(decoded_or_none(part.body))
             if text(response.get("status")) not in _UNFINISHED:
                 return Retrieval(part, None)
-        elif (found := _finished(part)) is not None:
-            return Retrieval(_as_document(part, found), None)
+        elif routes.is_restated and (stated := _stated(part, routes.member)):
+            return Retrieval(_as_document(part, stated), None)
     return None
+
+
+def _stated(recorded: Recording, member: str) -> bytes:
+    """Return the response as the event that ends its stream states it; nothing if none does."""
+    try:
+        members = msgspec.json.decode(_terminal_event(recorded) or b"{}", type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return b""
+    return bytes(members.get(member, b""))
 
 
 def _is_over(recorded: Recording) -> bool:
     """Return whether nothing follows an exchange: its last event says so, or the provider ended it there."""
-    return (recorded.end is not None and recorded.end.outcome in WHOLE) or _finished(recorded) is not None
+    return (recorded.end is not None and recorded.end.outcome in WHOLE) or _terminal_event(recorded) is not None
 
 
-class _TerminalEvent(msgspec.Struct):
-    type: str | None = None
-    response: msgspec.Raw = msgspec.Raw()
-
-
-def _finished(recorded: Recording) -> bytes | None:
-    """Return the response as the last event of its stream states it."""
-    for block in payloads_of(reversed(list(joined(recorded.pieces)))):
-        try:
-            event = msgspec.json.decode(block, type=_TerminalEvent)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-        if event.type in _WHOLE and bytes(event.response):
-            return bytes(event.response)
+def _terminal_event(recorded: Recording) -> bytes | None:
+    """Return the payload of the event that ends a stream."""
+    dialect = by_path(recorded.request.method, recorded.request.target)
+    for payload in payloads_of(reversed(list(joined(recorded.pieces)))):
+        if dialect.keys.of_message(payload).type in dialect.terminal:
+            return payload
     return None
 
 

@@ -205,16 +205,17 @@ class ResponseRoutes(msgspec.Struct, frozen=True):
     event_id: str | None = None  # the member of payloads that it is about; None: their number
     made: re.Pattern[str] | None = None  # for a new one, or for one that is there: each answer may have a part of it
     member: str = "response"  # of the first events, which has the id
+    is_restated: bool = False  # the terminal event has that member with all that the response is
 
 
-def response_routes(collection: str, **continued: str) -> ResponseRoutes:
+def response_routes(collection: str, **more: Any) -> ResponseRoutes:
     """Return the routes of responses that are resources, below the path of that name."""
     cancel = rf"POST /(?:.*/)?{collection}/([^/]+)/cancel"
     return ResponseRoutes(
         re.compile(rf"^(?:(?:GET|DELETE) /(?:.*/)?{collection}/([^/]+)(?:/.*)?|{cancel})$", re.DOTALL),
         re.compile(rf"^(?:GET /(?:.*/)?{collection}/([^/]+)|{cancel})$", re.DOTALL),
         made=re.compile(rf"^(?:POST /(?:.*/)?{collection}|GET /(?:.*/)?{collection}/[^/]+)$", re.DOTALL),
-        **continued,
+        **more,
     )
 
 
@@ -288,6 +289,8 @@ class Dialect(msgspec.Struct, frozen=True):
     fields: ResponseFields = ResponseFields()
     request_noise: tuple[RequestNoise, ...] = ()
     places: RequestPlaces = RequestPlaces()  # of credentials, and where none is looked for
+    harmless_headers: str | None = None  # of requests, a regular expression of whole names in lower case: they are kept
+    harmless_parameters: str | None = None  # the same, of a query
     profiles: tuple[str, ...] = ()  # of `recorder lint`, its own first; the rules are in `lint` of its folder
     own_rules: frozenset[str] = frozenset()  # ids of general rules in whose place its profiles have their own
 

@@ -1,10 +1,9 @@
 """Redaction of all that surrounds a body: names are kept always, values only where they are known to be harmless.
 
 Everything that reaches a disk, a log line or an error message goes through here first. An unknown header or parameter
-is a secret until this file or a provider's row (`harmless_headers`) lists it as harmless; a name on the never-list
-is always one. What has the shape of a secret (`recorder.wire.redaction.shapes`) is one in any place: `redact_text`
-takes it out of all that is kept, `redact_record` out of a whole record of the journal, whatever fields it has. Never
-raises.
+is a secret until this file, a provider's row or a dialect lists it as harmless; a name on the never-list is always one.
+What has the shape of a secret (`recorder.wire.redaction.shapes`) is one in any place: `redact_text` takes it out of all
+that is kept, `redact_record` out of a whole record of the journal, whatever fields it has. Never raises.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from urllib.parse import unquote, unquote_to_bytes
 
 import msgspec
 
+from recorder.wire.dialects import DIALECTS
 from recorder.wire.grouping import session as grouping
 from recorder.wire.providers import PROVIDERS
 from recorder.wire.redaction.shapes import PRIVATE_KEY, find, find_in_any_case, may_hold_one, merged
@@ -48,16 +48,15 @@ HARMLESS = re.compile(
     | vary | via | x-accel-buffering | x-content-type-options
     # which request it was
     | (x-|x-client-|x-ms-|x-ms-client-|apim-)?request-id | x-amzn-requestid | x-correlation-id | cf-ray
-    | traceparent | tracestate
+    | tracestate
     # of gateways
     | x-litellm-response-cost | x-ms-region | x-envoy-upstream-service-time | x-should-retry
     | x-ratelimit-[a-z_-]+ | x-codex-(primary|secondary)-[a-z-]+
     # of clients
-    | mcp-(protocol-version|method|name)
-    | originator | version | x-app | x-stainless-[a-z-]+ | x-recorder-session | x-openai-subagent
-    | x-codex-(parent-thread-id|window-id|beta-features) | x-claude-code-parent-agent-id
+    | version | x-app | x-stainless-[a-z-]+ | x-recorder-session | x-codex-(window-id|beta-features)
     """
-    + "".join(f"|{each.harmless_headers}" for each in PROVIDERS if each.harmless_headers),
+    + "".join(f"|{each.harmless_headers}" for each in PROVIDERS if each.harmless_headers)
+    + "".join(f"|{each.harmless_headers}" for each in DIALECTS if each.harmless_headers),
     re.VERBOSE,
 )
 """Header names, in lower case, whose values are kept, besides those that grouping looks at."""
@@ -163,9 +162,9 @@ _PARTS: Mapping[str, Callable[[str], str | None]] = {
 """Headers of which a part is kept."""
 
 PARAMETERS = re.compile(
-    r"alt|stream|starting_after|last_event_id|include(\[\])?|include_input|include_obfuscation|api-version|beta"
-    r"|after|before|limit|order|pageSize"
-    r"|model|intent"  # of Realtime
+    "stream|after|before|limit|order|api-version"
+    + "".join(f"|{each.harmless_parameters}" for each in DIALECTS if each.harmless_parameters)
+    + "".join(f"|{each.response_routes.after}" for each in DIALECTS if each.response_routes)
 )
 """Query parameters whose values are kept."""
 

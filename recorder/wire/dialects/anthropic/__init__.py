@@ -79,6 +79,7 @@ _TEXT = (b'[{"type":"text","text":', b"}]")
 
 DIALECT = Dialect(
     name="anthropic",
+    harmless_parameters="beta",
     sdk=Sdk(
         "anthropic",
         "@anthropic-ai/sdk",

@@ -171,6 +171,7 @@ time | chunk>createTime | when a response was made
         # the Gemini CLI and a count of tokens wrap the request
         RequestNoise("references", "gemini-wrapped-call", "*.contents.*.parts.*.*.id", _JOINS, found_by="name"),
     ),
+    harmless_parameters="alt|pageSize",
     profiles=("gemini",),
     own_rules=frozenset({"HT002", "ST006", "ST009"}),
     speaks=lambda payload: not _FIELDS.isdisjoint(payload),

@@ -144,6 +144,7 @@ time | interaction>created interaction>updated | when an interaction was made, a
             steps step delta content
             """),
     ),
+    harmless_parameters="include_input",
     profiles=("gemini-interactions",),
     response_routes=response_routes("interactions", after="last_event_id", event_id="event_id", member="interaction"),
     speaks=speaks,

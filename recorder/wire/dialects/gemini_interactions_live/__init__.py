@@ -51,6 +51,7 @@ DIALECT = msgspec.structs.replace(
     continuation=None,
     prompt=None,
     cache=None,
+    request_noise=(),
     profiles=(),
     response_routes=None,
     speaks=None,

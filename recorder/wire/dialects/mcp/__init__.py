@@ -54,6 +54,7 @@ def speaks(payload: Object) -> bool:
 
 DIALECT = Dialect(
     name="mcp",
+    harmless_headers="mcp-(?:protocol-version|method|name)",
     routes=re.compile(r"^\S+ /(?:.*/)?mcp/?$"),
     is_asked=is_asked,
     told_targets=re.compile(r"^POST /(?:.*/)?messages?/?\?(?:.*&)?session_?[iI]d="),

@@ -34,6 +34,7 @@ _ITEMS = ("item.", "response.output.*.")
 
 DIALECT = Dialect(
     name="openai-realtime",
+    harmless_parameters="model|intent",
     routes=re.compile(r"^\S+ /(?:.*/)?realtime$"),
     keys=RESPONSES.keys,
     decoder=RealtimeDecoder,
