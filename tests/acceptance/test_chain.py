@@ -1,15 +1,23 @@
-"""A gateway and its model behind one recorder: `recorder show --chain` says what became of the model's stream."""
+"""A gateway or an app and its model, each behind a recorder: `recorder show --chain` says what became of the model's
+stream.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
-from tests.support.gateway import HELD, HELD_S, gateway
+from tests.support import node
+from tests.support.gateway import ANSWER, HELD, HELD_S, Model, gateway
+from tests.support.http_server import listening
+from tests.support.screen import UI_ASKED
+from tests.support.screen_app import SCREENS, screen_app
 from tests.support.server import run, serving
 
 PATH = "/v1/chat/completions"
@@ -76,3 +84,79 @@ def test_a_stream_without_a_front_is_said_to_have_none(db: Path) -> None:
     ran = run(db, "show", "alone", "--chain")
     assert (ran.code, ran.out) == (3, b"")
     assert "Nothing to join" in ran.err
+
+
+class Machines(NamedTuple):
+    """The logs of two recorders: before the app, and between it and its model."""
+
+    front: Path
+    behind: Path
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Machines:
+    folder = tmp_path_factory.mktemp("machines")
+    logs = Machines(folder / "front" / "recorder.db", folder / "behind" / "recorder.db")
+    with listening(Model) as model, serving(logs.behind, "--upstream", f"model={model}") as behind:
+        with (
+            screen_app(lambda format: f"{behind.base}/s/{format}/model{PATH}") as app,
+            serving(logs.front, "--upstream", f"app={app}") as front,
+        ):
+            for format, screen in SCREENS.items():
+                httpx.post(f"{front.base}/s/{format}/app/{format}", json=screen.asked)
+    return logs
+
+
+def brought_together(logs: Machines, folder: Path, format: str, apart_s: float) -> Path:
+    """A log of both sides of a chain, where the clock in front shows another time by so much."""
+    db = folder / "both.db"
+    for side, log in logs._asdict().items():
+        recorded = run(log, "export", format, "--format", "cassette").text
+        if side == "front":
+            recorded = _STARTED.sub(lambda match: moved(match[0], apart_s), recorded)
+        (folder / f"{side}.sse.jsonl").write_text(recorded)
+        assert run(db, "import", str(folder / f"{side}.sse.jsonl")).code == 0
+    return db
+
+
+_STARTED = re.compile(r'(?<="started":")[^"]+')
+
+
+def moved(time: str, by_s: float) -> str:
+    return (datetime.fromisoformat(time) + timedelta(seconds=by_s)).isoformat()
+
+
+@pytest.mark.parametrize("apart_s", [0.0, -3.0, 3.0])
+@pytest.mark.parametrize("format", SCREENS)
+def test_what_an_app_shows_is_joined_with_its_model_whatever_its_clock_says(
+    machines: Machines, tmp_path: Path, format: str, apart_s: float
+) -> None:
+    db = brought_together(machines, tmp_path, format, apart_s)
+    link = link_of(db, "front")
+    assert [(each["provider"], each["by"]) for each in link["behind"]] == [("model", "text")]
+    [text] = link["texts"]
+    assert text["same_words"] == text["behind_words"] == text["front_words"] == len(re.findall(r"\w+|[^\w\s]", ANSWER))
+    assert min(each["delay_ns"] for each in text["passages"]) >= 0
+    assert link["asked_ns"] >= 0
+    assert abs(link["clock_ns"] / 1e9 + apart_s) < 1
+    assert (link["clock_ns"] == 0) == (apart_s == 0)
+    said = run(db, "show", "front", "--chain").text
+    assert ("the clock in front is" in said) == (apart_s != 0)
+
+
+@pytest.mark.slow
+def test_what_an_app_of_the_ai_sdk_shows_is_joined_with_its_model(tmp_path: Path) -> None:
+    """The packages come from npm, so this is slow."""
+    db = tmp_path / "recorder.db"
+    packages = ("ai@6.0.326", "@ai-sdk/openai-compatible@2.0.92")
+    with listening(Model) as model, serving(db, "--upstream", f"model={model}") as behind:
+        with (
+            node.serving("ui_app.cjs", packages, f"{behind.base}/s/model/model/v1") as app,
+            serving(db, "--upstream", f"app={app}") as front,
+        ):
+            httpx.post(f"{front.base}/s/screen/app/api/chat", json=UI_ASKED, timeout=60)
+    link = link_of(db, "screen")
+    assert [each["provider"] for each in link["behind"]] == ["model"]
+    [text] = link["texts"]
+    assert text["same_words"] == text["behind_words"] == text["front_words"]
+    assert (link["clock_ns"], text["first_delay_ns"] > 0) == (0, True)

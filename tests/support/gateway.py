@@ -26,7 +26,9 @@ def delta(text: str) -> bytes:
     return f"data: {json.dumps({'id': 'c-1', 'object': 'chat.completion.chunk', 'choices': [choice]})}\n\n".encode()
 
 
-class _Answering(Handler):
+class Model(Handler):
+    """A model that says the answer in pieces."""
+
     def do_POST(self) -> None:
         body = self.given()
         self.send_response(200)
@@ -41,7 +43,7 @@ class _Answering(Handler):
         return pieces()
 
 
-class _Gateway(_Answering):
+class _Gateway(Model):
     model = ""  # where it is asked
 
     def said(self, body: bytes) -> Iterator[str]:
@@ -73,5 +75,5 @@ class Gateway:
 def gateway() -> Iterator[Gateway]:
     handler = type("Handler", (_Gateway,), {})
     with ExitStack() as stack:
-        model, front = stack.enter_context(listening(_Answering)), stack.enter_context(listening(handler))
+        model, front = stack.enter_context(listening(Model)), stack.enter_context(listening(handler))
         yield Gateway(model, front, handler)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import UnsetType
 
 from recorder.commands.schemas.form import Form, IntIfAny, IntOrNull, TextIfAny, TextOrNull
-from recorder.diff.chain import ChainText
+from recorder.diff.chain_texts import ChainText
 from recorder.model.facts import ItemKind
 
 
@@ -422,6 +422,8 @@ class ChainLink(Form):
     "The exchange of the app or gateway."
     behind: list[ChainedExchange]
     "The exchanges behind it, in the order in which they began."
+    clock_ns: int
+    "What was added to the times of the front, since its clock is slow by that much or more; negative if it is fast."
     asked_ns: int
     "From the beginning of the front to that of the first exchange behind it."
     ended_ns: int

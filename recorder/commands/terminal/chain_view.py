@@ -12,7 +12,9 @@ import msgspec
 from recorder.commands.terminal.output import echo, is_plain, seconds, write_document, write_line
 from recorder.commands.terminal.recordings import selected
 from recorder.commands.terminal.table import Column, Number, write_table
-from recorder.diff.chain import Behind, ChainReader, ChainStream, ChainText, Link, Passage, Span, followed, links
+from recorder.diff.chain import CLOCKS_APART_NS, Behind, ChainReader, ChainStream, Link, links
+from recorder.diff.chain_texts import ChainText, Passage, followed
+from recorder.diff.chain_words import Span
 from recorder.errors import NotFoundError, RecorderError
 from recorder.model.events import Exchange, Session
 from recorder.model.text import counted, safe_text
@@ -81,7 +83,7 @@ async def _streams(log: LogReader, session: Session, exchanges: Sequence[Numbere
     durations = await spans(log, session.session_id)
     times = [(each.started_ns, each.started_ns + durations.get(each.exchange_id, 0)) for each in own]
     from_ns, until_ns = min(began for began, _ in times), max(ended for _, ended in times)
-    others = await overlapping(log, from_ns, until_ns, EXCHANGES_LIMIT + 1)
+    others = await overlapping(log, from_ns - CLOCKS_APART_NS, until_ns + CLOCKS_APART_NS, EXCHANGES_LIMIT + 1)
     if len(others) > EXCHANGES_LIMIT:
         echo(f"Only the first {EXCHANGES_LIMIT} exchanges of that time are compared.")
     wanted = {each.exchange_id: each for each in [*own, *others[:EXCHANGES_LIMIT]]}
@@ -122,12 +124,14 @@ def _nothing(session: Session, streams: Sequence[ChainStream], own: set[str]) ->
 
 
 def _document(link: Link, names: dict[str, _Named]) -> dict[str, Any]:
+    found = followed(link)
     return {
         "front": _exchange(link.front.exchange, names),
         "behind": [{**_exchange(each.stream.exchange, names), "by": each.by} for each in link.behind],
-        "asked_ns": _asked_ns(link),
-        "ended_ns": _ended_ns(link),
-        "texts": msgspec.to_builtins(followed(link)),
+        "clock_ns": found.clock_ns,
+        "asked_ns": link.asked_ns - found.clock_ns,
+        "ended_ns": link.ended_ns + found.clock_ns,
+        "texts": msgspec.to_builtins(found.texts),
     }
 
 
@@ -143,27 +147,22 @@ def _exchange(exchange: Exchange, names: dict[str, _Named]) -> dict[str, Any]:
     }
 
 
-def _asked_ns(link: Link) -> int:
-    return link.behind[0].stream.exchange.started_ns - link.front.exchange.started_ns
-
-
-def _ended_ns(link: Link) -> int:
-    return link.front.ended_ns - max(each.stream.ended_ns for each in link.behind)
-
-
 # -- for a person
 
 
 def _write(link: Link, names: dict[str, _Named]) -> None:
     for line in (_line("front ", link.front, names), *(_behind_line(each, names) for each in link.behind)):
         write_line(line if is_plain() else click.style(line, bold=True))
-    ended_ns = _ended_ns(link)
+    found = followed(link)
+    asked_ns, ended_ns = link.asked_ns - found.clock_ns, link.ended_ns + found.clock_ns
     when = "before" if ended_ns < 0 else "after"
-    write_line(f"asked after {seconds(_asked_ns(link))}, ended {seconds(abs(ended_ns))} {when} what is behind it")
-    texts = followed(link)
-    if not texts:
+    write_line(f"asked after {seconds(asked_ns)}, ended {seconds(abs(ended_ns))} {when} what is behind it")
+    if found.clock_ns:
+        by, off = seconds(abs(found.clock_ns)), "slow" if found.clock_ns > 0 else "fast"
+        write_line(f"the clock in front is {by} {off}, or more: corrected")
+    if not found.texts:
         write_line("no text came from behind")
-    for text in texts:
+    for text in found.texts:
         write_line()
         _write_text(text, names, is_one=len(link.behind) == 1)
 

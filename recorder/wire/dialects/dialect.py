@@ -270,6 +270,8 @@ class Dialect(msgspec.Struct, frozen=True):
     """Searched in a path: a JSON array that answers there is a stream, and each of its elements an event."""
     reads_bare_json: bool = False  # clients take JSON in no `data:` line for an event; elsewhere they pass over it
 
+    is_of_app: bool = False  # apps and agents send it to their users: a model may be behind it
+
     error_body: Callable[[int, str, str | None], dict[str, Any]] | None = None
     """An error of our own, by status, message and code; None: that of the first format of its provider."""
     error_events: Callable[[int, str, int], Sequence[dict[str, Any]]] | None = None

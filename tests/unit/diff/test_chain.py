@@ -7,19 +7,9 @@ import random
 
 import pytest
 
-from recorder.diff.chain import (
-    Behind,
-    ChainReader,
-    ChainStream,
-    ChainText,
-    Link,
-    Passage,
-    Piece,
-    Span,
-    TextField,
-    followed,
-    links,
-)
+from recorder.diff.chain import Behind, ChainReader, ChainStream, Link, TextField, links
+from recorder.diff.chain_texts import ChainText, Passage, followed
+from recorder.diff.chain_words import Piece, Span
 from recorder.model.events import Exchange
 from tests.support.conversations import message, response
 from tests.support.recordings import Reply, recorded
@@ -32,10 +22,16 @@ Timed = tuple[int, int, str]  # position of an event, milliseconds, text
 
 
 def stream(
-    name: str, *said: Timed, began: int = 0, ended: int = 1_000, trace: str | None = None, field: TextField = "text"
+    name: str,
+    *said: Timed,
+    began: int = 0,
+    ended: int = 1_000,
+    trace: str | None = None,
+    field: TextField = "text",
+    api: str = "openai-chat",
 ) -> ChainStream:
     """An exchange with an upstream of that name."""
-    exchange = Exchange("s", name, began * MS, "r", name, "openai-chat", "POST", "/v1/chat/completions")
+    exchange = Exchange("s", name, began * MS, "r", name, api, "POST", "/v1/chat/completions")
     pieces = [Piece(name, pos, ms * MS, text) for pos, ms, text in said]
     return ChainStream(exchange, None, trace, ended * MS, {field: pieces})
 
@@ -45,7 +41,7 @@ def every(ms: int, texts: list[str], began: int = 0) -> list[Timed]:
 
 
 def text_of(behind: ChainStream, front: ChainStream) -> ChainText:
-    [found] = followed(Link(front, [Behind(behind, "text")]))
+    [found] = followed(Link(front, [Behind(behind, "text")])).texts
     return found
 
 
@@ -107,7 +103,7 @@ def test_the_longest_delay_is_told_with_the_place_where_it_arose() -> None:
 def test_what_two_models_said_are_two_passages_though_the_front_sent_it_as_one_event() -> None:
     first, second = stream("a", (3, 1, "Paris"), began=1), stream("b", (3, 5, "\nRome"), began=5)
     link = Link(stream("app", (0, 6, "Paris Rome")), [Behind(first, "text"), Behind(second, "text")])
-    [found] = followed(link)
+    [found] = followed(link).texts
     assert [each.behind and each.behind.exchange_id for each in found.passages] == ["a", "b"]
 
 
@@ -161,6 +157,45 @@ def test_models_that_an_app_asks_at_once_are_not_behind_each_other() -> None:
     assert joined(stream("app", trace=TRACE), one, other) == [
         ("app", [("chat", "traceparent"), ("embedding", "traceparent")])
     ]
+
+
+def test_a_provider_that_is_slower_than_another_is_not_in_front_of_it_by_its_words() -> None:
+    slow, fast = every(20, SAID, began=50), every(10, SAID, began=20)
+    assert not joined(stream("anthropic", *slow), stream("gemini", *fast, began=5))
+    assert joined(stream("gateway", *slow), stream("gemini", *fast, began=5))
+    traced = stream("anthropic", *slow, trace=TRACE), stream("gemini", *fast, began=5, trace=TRACE)
+    assert joined(*traced) == [("anthropic", [("gemini", "traceparent")])]
+
+
+def app_of(clock_ms: int, api: str = "ui-messages") -> ChainStream:
+    """What shows the words of a model 3 ms later, by a clock that is late by so much."""
+    shown = every(10, SAID, began=3 - clock_ms)
+    return stream("app", *shown, began=-1 - clock_ms, ended=1_000 - clock_ms, api=api)
+
+
+MODEL = stream("model", *every(10, SAID))
+
+
+@pytest.mark.parametrize(("clock_ms", "corrected_ms"), [(0, 0), (4_000, 3_997), (-4_000, -3_999), (20, 17)])
+def test_what_an_app_sends_is_in_front_of_a_model_whatever_its_clock_says(clock_ms: int, corrected_ms: int) -> None:
+    [link] = links([app_of(clock_ms), MODEL])
+    assert link.front.exchange.provider == "app"
+    found = followed(link)
+    assert found.clock_ns == corrected_ms * MS
+    assert min(each.delay_ns or 0 for each in found.texts[0].passages) >= 0
+    assert link.asked_ns - found.clock_ns >= 0
+
+
+@pytest.mark.parametrize(
+    ("clock_ms", "api"), [(4_000, "openai-chat"), (20_000, "ui-messages"), (-20_000, "ui-messages")]
+)
+def test_clocks_are_not_taken_to_differ_for_a_gateway_or_by_more_than_seconds(clock_ms: int, api: str) -> None:
+    assert not joined(app_of(clock_ms, api), MODEL)
+
+
+def test_what_is_asked_again_a_little_later_is_not_behind_a_front_that_has_its_model() -> None:
+    again = stream("script", *every(10, SAID, began=4_000), began=4_000, ended=5_000)
+    assert joined(app_of(0), MODEL, again) == [("app", [("model", "text")])]
 
 
 @pytest.mark.long

@@ -103,6 +103,7 @@ DIALECT = Dialect(
     decoder=A2aDecoder,
     terminal=_TERMINAL,
     needs_terminal=True,
+    is_of_app=True,
     profiles=("a2a",),
     error_body=error_body,
     renumbering=renumbering,

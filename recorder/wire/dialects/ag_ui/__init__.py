@@ -76,6 +76,7 @@ made | encryptedValue | only the provider can read it
     ),
     session_fields=("threadId",),
     places=RequestPlaces(of_model=paths("messages context.*.value context.*.description delta content")),
+    is_of_app=True,
     profiles=("ag-ui",),
     speaks=speaks,
     is_event=speaks,

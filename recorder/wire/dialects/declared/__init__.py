@@ -65,6 +65,7 @@ def parse(name: str, given: Any, taken: Collection[str]) -> Dialect:
         session_fields=(".".join(declaration.session),) if declaration.session else (),
         fields=ResponseFields(texts=_text_paths(declaration)),
         profiles=(DECLARED,),
+        is_of_app=True,
         target=lambda is_document, payloads: usual,
     )
 

@@ -71,6 +71,7 @@ made | signature | signs a request for approval
         RequestNoise("references", "ui-part", "messages.*.parts.*.toolCallId", "names a call"),
     ),
     places=RequestPlaces(of_model=paths("messages delta input output inputTextDelta")),
+    is_of_app=True,
     profiles=("ui-messages",),
     speaks=speaks,
     is_event=lambda payload: speaks(payload) or text(payload, "type") in EVENTS,
