@@ -4,6 +4,7 @@ import { Choice } from "../buttons.js";
 import { el, fill } from "../dom.js";
 import { clockTime, count, plural } from "../format.js";
 import { Tabs } from "../tabs.js";
+import { Panes } from "./panes.js";
 
 /** The panels below the lanes. A narrow window shows one of them. */
 const PANELS = [
@@ -54,6 +55,7 @@ export class Layout {
       ),
       player.inspector.element,
     );
+    this.panes = new Panes(this.main);
     this.panels = new Choice("Panel", (name) => this.choose(name));
     this.panels.element.classList.add("panel-choice");
     this.panels.offer(PANELS, PANELS[1].name);

@@ -127,7 +127,7 @@ export class Transport {
     const exchange = ticks && `exchange ${ticks.number}${last > 1 ? ` of ${count(last)}` : ""}`;
     const event = ticks && `event ${count(clock.pos)} of ${count(ticks.t.length - 1)}`;
     const text = ticks ? `${exchange} · ${event} · ${clockTime(clock.t)}` : "no events yet";
-    if (this.place.textContent !== text) this.place.textContent = text;
+    if (this.place.textContent !== text) this.place.textContent = this.place.title = text;
     if (this.isPlaying !== clock.isPlaying) {
       this.isPlaying = clock.isPlaying;
       const label = clock.isPlaying ? "Pause" : "Play";
