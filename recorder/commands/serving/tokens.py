@@ -27,6 +27,7 @@ from recorder.proxy.http.server_exchange import Bearer
 log = logging.getLogger(__name__)
 
 TOKEN_BYTES = 24  # of chance in a token that is made here
+PREFIX = "rec_"  # so that a token is no option of a command, and who finds one knows what it is
 NAME_LIMIT = 64  # characters: a name in a table
 SIZE_LIMIT = 2**20  # bytes of a file: thousands of tokens, and it is read when it changes
 
@@ -84,7 +85,7 @@ def write_tokens(path: Path, tokens: list[NamedToken]) -> None:
 
 def new_token() -> tuple[str, str]:
     """Return a token, and the digest that stands for it in the file."""
-    token = secrets.token_urlsafe(TOKEN_BYTES)
+    token = PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
     return token, digest_of(token.encode())
 
 

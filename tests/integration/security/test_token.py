@@ -181,7 +181,7 @@ def test_a_token_need_not_stand_in_the_process_list(monkeypatch: pytest.MonkeyPa
 def test_a_token_that_is_made_cannot_be_guessed() -> None:
     made = [parsed("mock", "--token").params["token"] for _ in range(100)]
     assert len({token.text for token in made}) == 100
-    assert all(token.is_made and re.fullmatch(r"[\w-]{32}", token.text) for token in made)  # 192 bits
+    assert all(token.is_made and re.fullmatch(r"rec_[\w-]{32}", token.text) for token in made)  # 192 bits
 
 
 def test_a_token_that_could_be_guessed_or_not_be_typed_is_refused() -> None:
