@@ -19,6 +19,7 @@ from typing import Any
 
 import psycopg
 from sqlalchemy import URL, Connection
+from sqlalchemy.schema import CreateColumn, CreateTable
 
 from recorder.errors import StoreError
 from recorder.projections.views.contract import VIEWS
@@ -49,6 +50,7 @@ from recorder.store.schema import (
     metadata,
     require_head,
     table_statements,
+    tables_of,
 )
 from recorder.store.search import SearchIndex
 from recorder.store.sql import dialect
@@ -61,7 +63,15 @@ search: SearchIndex = INDEX
 
 
 def bridge(connection: Connection) -> None:
-    for statement in RECREATION:  # the tables are the same
+    """Add the columns that projections have got since; they are to be rebuilt. The other tables are the same."""
+    types = dialect(ENGINE)
+    for table in tables_of.values():
+        connection.execute(CreateTable(table, if_not_exists=True))
+        connection.exec_driver_sql(f"TRUNCATE {table.name}")
+        for column in table.columns:
+            added = CreateColumn(column).compile(dialect=types)
+            connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN IF NOT EXISTS {added}")
+    for statement in RECREATION:
         connection.exec_driver_sql(statement)
 
 

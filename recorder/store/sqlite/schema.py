@@ -41,6 +41,7 @@ from recorder.store.schema import (
     require_head,
     sessions,
     table_statements,
+    tables_of,
     tombstones,
 )
 from recorder.store.search import INDEXES, OF_EXCHANGE, OF_SESSION, Indexed, SearchIndex, SearchStatements
@@ -322,14 +323,16 @@ ORDER BY x.number, e.pos
 
 def bridge(connection: Connection) -> None:
     """Move the exchanges and events of a file into the compact tables, by SQLite alone, in the transaction of the
-    upgrade: every column of every row is as before.
+    upgrade: every column of every row is as before. Projections have got columns since: they are to be rebuilt.
     """
     for kind, name in connection.exec_driver_sql(
         "SELECT type, name FROM sqlite_master WHERE type IN ('view', 'trigger')"
     ).all():
         connection.exec_driver_sql(f"DROP {kind} {name}")
-    tables = table_statements(compact.sorted_tables, dialect(ENGINE))
-    for statement in (*_OUT_OF_THE_WAY, *tables, *_MOVED, *recreation()):
+    projections = [*tables_of.values()]
+    emptied = [f"DROP TABLE IF EXISTS {name}" for name in (*(i.name for i in INDEXES), *(p.name for p in projections))]
+    tables = table_statements([*compact.sorted_tables, *projections], dialect(ENGINE))
+    for statement in (*_OUT_OF_THE_WAY, *emptied, *tables, *SEARCH_TABLES, *_MOVED, *recreation()):
         connection.exec_driver_sql(statement)
 
 

@@ -159,6 +159,8 @@ ALTER TABLE old_exchanges RENAME TO exchanges; ALTER TABLE old_events RENAME TO 
 CREATE INDEX exchanges_exchange_id ON exchanges (exchange_id);
 CREATE INDEX exchanges_resumes ON exchanges (session_id, resumes_response_id) WHERE resumes_response_id IS NOT NULL;
 CREATE INDEX events_end ON events (session_id, exchange_id) WHERE kind = 'end';
+ALTER TABLE p_items_v1 DROP COLUMN thread_id;
+ALTER TABLE p_exchanges_v1 DROP COLUMN owner;
 UPDATE recorder_version SET version_num = '0021';
 """
 
@@ -175,7 +177,7 @@ def without_views(path: Path) -> Path:
 def test_a_log_of_the_last_schema_before_the_first_release_keeps_every_row(demo_db: Path) -> None:
     before = dumped(demo_db)
     run_sql(without_views(demo_db), AS_BEFORE)
-    schema_of(database_url(demo_db)).upgrade(database_url(demo_db))
+    assert run(demo_db, "db", "upgrade").code == 0
     assert dumped(demo_db) == before
     assert schema_differences(database_url(demo_db)) == []
     assert run(demo_db, "verify").code == 0
@@ -198,5 +200,6 @@ async def test_a_log_of_an_earlier_schema_is_refused_and_untouched(tmp_path: Pat
 def test_a_log_on_a_server_gets_the_views_of_the_first_release(postgres_database: URL) -> None:
     asked(postgres_database, "UPDATE recorder_version SET version_num = '0021'")
     asked(postgres_database, "DROP VIEW usage_by_model")
+    asked(postgres_database, "ALTER TABLE p_exchanges_v1 DROP COLUMN owner CASCADE")
     schema_of(postgres_database).upgrade(postgres_database)
     assert schema_differences(postgres_database) == []
