@@ -9,10 +9,10 @@ from recorder.model.events import Recording
 from recorder.model.facts import Fact, ItemFinished, ItemStarted, ResponseFinished, TextAdded
 from recorder.replay.faults.transport import blocks
 from recorder.wire.dialects import Dialect, by_name
-from recorder.wire.framing.sse import parse
+from recorder.wire.framing import SSE
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
-from recorder.wire.recording import is_stream
+from recorder.wire.recording import framing_in_head, is_stream
 from recorder.wire.turns import as_http, is_turn
 
 Boundary = Literal["start", "text", "arguments", "call", "items", "middle", "finish", "last", "after", "whole"]
@@ -149,16 +149,18 @@ def _struck(streams: Sequence[Stream]) -> list[Stream]:
 
 async def _stream(recorded: Recording) -> Stream:
     answer = as_http(recorded)
-    if not is_stream(answer):
+    framing = SSE if is_stream(answer) else framing_in_head(answer.exchange, answer.response)
+    if framing is SSE and not is_stream(answer):
         return Stream(recorded, [], None)
     dialect = by_name(recorded.exchange.api)
     decoder = dialect.decoder()
     facts: list[Sequence[Fact]] = []
     last: int | None = None
-    async for block in blocks(_one(answer.body)):
+    async for block in blocks(_one(answer.body), framing):
         if block.event is not None:
-            data, type = parse(block.raw).data, dialect.keys(block.raw).type
-            facts.append(() if data is None else decoder.event(type, data))
+            fields = framing.fields(block.raw)
+            type = dialect.keys.of_fields(block.raw, fields).type
+            facts.append(() if fields.data is None else decoder.event(type, fields.data))
             if last is None and type in dialect.last_types:
                 last = block.event
     return Stream(recorded, facts, last)

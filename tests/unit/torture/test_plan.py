@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -13,6 +15,9 @@ from recorder.torture.faulty import GAP_S, with_faults
 from recorder.torture.plan import plan
 from recorder.wire.dialects import by_name
 from recorder.wire.framing.sse import Splitter
+from recorder.wire.recording import recording_of
+from tests.support.aws_messages import aws_event
+from tests.support.facts import captured
 from tests.support.recordings import ask, record
 
 DIALECTS = Path(by_name.__code__.co_filename).parent
@@ -116,6 +121,34 @@ async def test_what_a_client_asks_for_itself_is_not_struck() -> None:
 
 def _of_chat(recorded: Recording) -> Exchange:
     return msgspec.structs.replace(recorded.exchange, api="openai-chat")
+
+
+Made = tuple[str, str, bytes]  # the format, the content type, the body
+
+
+def lines() -> Made:
+    said = [{"message": {"role": "assistant", "content": "Hi"}, "done": False}] * 3
+    end = {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"}
+    return "ollama", "application/x-ndjson", b"".join(json.dumps(each).encode() + b"\n" for each in [*said, end])
+
+
+def messages() -> Made:
+    said = [aws_event("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": "Hi"}})] * 3
+    ends = [aws_event("messageStop", {"stopReason": "end_turn"}), aws_event("metadata", {"usage": {"outputTokens": 1}})]
+    return "bedrock-converse", "application/vnd.amazon.eventstream", b"".join([*said, *ends])
+
+
+@pytest.mark.parametrize("made", [lines, messages], ids=lambda made: made.__name__)
+async def test_a_stream_of_another_framing_is_struck_at_its_boundaries(
+    made: Callable[[], tuple[str, str, bytes]],
+) -> None:
+    api, kind, body = made()
+    recorded = recording_of(*captured(body, api, request=b'{"messages": []}', content_type=kind))
+    faults = await plan([recorded])
+    assert {"inside a text", "before the end of the answer"} <= {fault.place for fault in faults}
+    [cut] = [fault for fault in faults if fault.form == "cut@2"]
+    struck = await with_faults(cut.exchange, (cut.form,), None)
+    assert (body.startswith(struck.body), 0 < len(struck.body) < len(body)) == (True, True)
 
 
 async def test_a_stream_of_an_unknown_format_is_struck_by_the_numbers_of_its_events() -> None:
