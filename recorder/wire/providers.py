@@ -108,6 +108,9 @@ def _companies(table: str) -> tuple[Provider, ...]:
     return tuple(found)
 
 
+_SHARED = "models|files|batches|agents|environments|credentials|webhooks|triggers|voices|operations|auth_tokens"
+"""Resources that several APIs have at the same path: a header says whose a request is, and whose key it has."""
+
 _LIVE = r"ws/google\.ai\.generativelanguage\.[\w.]+"  # Gemini's Live API, over WebSocket
 
 PROVIDERS: tuple[Provider, ...] = (
@@ -116,7 +119,7 @@ PROVIDERS: tuple[Provider, ...] = (
         base_url="https://api.openai.com",
         formats=(RESPONSES, CHAT, HOSTED_AGENTS),
         is_default=True,
-        paths=re.compile(r"(?!(?:/v1)?/(?:models|files|batches|agents)(?:/|$))"),  # others have those, too
+        paths=re.compile(rf"(?!(?:/v1)?/(?:{_SHARED})(?:[/:]|$))"),
         endpoints=(
             *(
                 "agents",
@@ -163,7 +166,8 @@ PROVIDERS: tuple[Provider, ...] = (
         hosts=(r"cloudcode-pa\.googleapis\.com", r"(?:[a-z0-9-]+-)?aiplatform(?:\.[a-z]+\.rep)?\.googleapis\.com"),
         paths=re.compile(
             r"(?:/upload)?/v\d+(?:alpha|beta)\d*(?:/|$)|(?:/v1)?/(?:models|tunedModels)/(?!ft:)[^/]+:[A-Za-z]+$"
-            rf"|(?:/v1)?/interactions(?:/|$)|/{_LIVE}$"
+            r"|(?:/v1)?/(?:interactions|cachedContents|fileSearchStores|tuningJobs)(?:/|$)"
+            rf"|/{_LIVE}$"
         ),
         headers=(b"x-goog-api-key",),
         query=re.compile(r"(?:^|&)key="),
