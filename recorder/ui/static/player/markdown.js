@@ -2,14 +2,14 @@
 // HTML, and nothing is left out.
 
 /** Characters between two marks: with any number of them, a line of marks would take the square of its length. */
-const WITHIN = "[^\\n]{1,400}?";
+const WITHIN = "[^\\n]{1,200}?";
 
 /** What is inside of a line: code, strong, emphasis. */
 const INLINE = new RegExp(
   [
     `(?<code>\`{1,2})(?!\`)(?<coded>${WITHIN})\\k<code>(?!\`)`,
     `(?<strong>\\*\\*)(?=\\S)(?<loud>${WITHIN})(?<=\\S)\\k<strong>`,
-    "(?<![\\w*])(?<em>[*_])(?=[^\\s*_])(?<soft>[^\\n*_]{1,400}?)(?<=\\S)\\k<em>(?![\\w*])",
+    "(?<![\\w*])(?<em>[*_])(?=[^\\s*_])(?<soft>[^\\n*_]{1,200}?)(?<=\\S)\\k<em>(?![\\w*])",
   ].join("|"),
   "g",
 );
