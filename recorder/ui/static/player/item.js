@@ -26,8 +26,6 @@ const IN_HEAD = new Set([
   "encrypted",
   ...TEXTS,
 ]);
-/** Characters that are shown of a value that no other part of the item shows. */
-const REST_CHARS = 50_000;
 
 /** The item; what did not change since the last state is not touched. */
 export class ItemView {
@@ -94,12 +92,10 @@ export class ItemView {
     );
     const lists = rest.map(([key, value]) => {
       const title = Array.isArray(value) ? `${value.length} ${key}` : key;
-      return el(
-        "details",
-        {},
-        el("summary", { class: "quiet" }, title),
-        el("pre", { class: "code" }, (JSON.stringify(value, null, 2) ?? "").slice(0, REST_CHARS)),
-      );
+      const text = new DrawnText(null);
+      const written = JSON.stringify(value, null, 2) ?? "";
+      if (!text.setTree(written)) text.set(written);
+      return el("details", {}, el("summary", { class: "quiet" }, title), text.element);
     });
     fill(this.rest, ...lists);
   }

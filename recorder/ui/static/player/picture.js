@@ -1,7 +1,7 @@
 // Pictures out of the log: asked for when they are visible, drawn from bytes whose type the viewer has looked at.
 
 import { el } from "../dom.js";
-import { messageOf, size } from "../format.js";
+import { messageOf, plural, size } from "../format.js";
 
 /** Pictures of one item or part that are drawn. */
 const MOST = 12;
@@ -36,9 +36,12 @@ function isPicture(found) {
 /**
  * @param {PictureDigest[]} digests
  * @param {LoadPicture} load
+ * @returns {HTMLElement[]}
  */
 export function pictures(digests, load) {
-  return digests.slice(0, MOST).map((digest) => thumbnail(digest, load));
+  const drawn = digests.slice(0, MOST).map((digest) => thumbnail(digest, load));
+  const rest = digests.length - drawn.length;
+  return rest ? [...drawn, el("span", { class: "quiet" }, `and ${plural(rest, "more image")}`)] : drawn;
 }
 
 /**

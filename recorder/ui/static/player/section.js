@@ -4,6 +4,7 @@ import { el, fill, setText } from "../dom.js";
 import { count, duration, plural } from "../format.js";
 import { AskedView } from "./asked.js";
 import { ItemView } from "./item.js";
+import { markdown } from "./markdown.js";
 import { DrawnText } from "./text.js";
 
 /** Anomalies that are listed: a broken stream has one at each event. */
@@ -44,12 +45,12 @@ export class Section {
     this.model = el("span", {});
     this.status = el("span", { class: "badge" });
     this.error = el("p", { class: "error" });
-    this.userText = el("span", { dir: "auto" });
+    this.userText = new DrawnText(null, markdown);
     this.user = el(
-      "p",
+      "div",
       { class: "user-text", hidden: true },
       el("span", { class: "field-name" }, "user"),
-      this.userText,
+      el("div", { dir: "auto" }, this.userText.element),
     );
     this.asked = new AskedView(
       (isBrief) => options.asked(this.exchange.number, isBrief),
@@ -157,7 +158,7 @@ export class Section {
     if (this.isJson) return this.#drawJson(state);
     if (before?.user_text !== state.user_text) {
       this.user.hidden = typeof state.user_text !== "string";
-      setText(this.userText, String(state.user_text ?? ""));
+      this.userText.set(String(state.user_text ?? ""));
     }
     if (before?.status !== state.status) this.#drawStatus(String(state.status ?? ""));
     void this.asked.show();
