@@ -36,6 +36,7 @@ from recorder.model.events import (
 )
 from recorder.wire.content_coding import Decoder
 from recorder.wire.dialects import Dialect, Keys, MessageIds
+from recorder.wire.dialects.json_values import request_object
 from recorder.wire.framing.sse import FRAME_LIMIT
 from recorder.wire.framing.websocket import Message
 
@@ -121,6 +122,15 @@ class MessageCapture(Capture):
     def keys_of(self, payload: bytes) -> Keys:
         """Return the keys of a message, unless it is too long to be read."""
         return self._keys_of(payload) if len(payload) <= KEYS_LIMIT else Keys()
+
+    def heard(self, payload: bytes, keys: Keys) -> Keys:
+        """Read a turn as what its first messages are; return the keys of this one, which are `keys` by the path."""
+        is_wanted = self._spoken.is_open and keys.data_start is not None and len(payload) <= FRAME_LIMIT
+        if is_wanted and self._spoken.hear(request_object(payload)):
+            self._dialect = self._spoken.dialect
+            self._keys_of = self._dialect.keys.of_message
+            self._conclusion.read_as(self._dialect)
+        return self.keys_of(payload) if self._spoken.contradicts_path else keys
 
     def message(self, t_ns: int, payload: bytes, keys: Keys) -> list[Event]:
         """Return the events of a message of the server."""

@@ -108,7 +108,6 @@ class WebSocketCapture:
         self._format = dialect.websocket
         self._live = None if self._format is None else self._format.live
         self._setup = NO_MESSAGE  # of a live session: what holds for its turns
-        self._terminal = dialect.terminal
         self._request = {name.lower(): value for name, value in request}
         self._parsers: dict[Side, MessageParser | LineParser | UnreadableDirection] = {}
         self._head: ResponseHead | None = None
@@ -366,8 +365,9 @@ class WebSocketCapture:
             turn.has_head = True
         events += turn.capture.received(t_ns, payload)
         turn.capture.flag(message.fault)
+        keys = turn.capture.heard(payload, keys)
         events += turn.capture.message(t_ns, payload, keys)
-        if keys.type in self._terminal:
+        if keys.type in turn.capture.dialect.terminal:
             self._end_turn(turn, t_ns, ExchangeEnd("eof"), events)
 
     def _is_unasked(self, ids: MessageIds) -> bool:

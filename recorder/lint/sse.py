@@ -10,6 +10,7 @@ from typing import Any
 
 from recorder.lint.rule import Faults, Hit, Hits, rules
 from recorder.lint.stream import StreamBlock, StreamView
+from recorder.model.events import WEBSOCKET
 from recorder.wire.dialects import by_name
 from recorder.wire.dialects.json_values import object_
 from recorder.wire.framing.sse import BOM, parse
@@ -92,7 +93,8 @@ class SseWalk:
             yield "ST008", hit
 
     def _other_api(self, pos: int | None, payload: Any) -> Faults:
-        if self._spoken.is_open and not self._stream.is_switched and self._spoken.hear(object_(payload)):
+        is_told = not self._stream.is_switched or self._stream.exchange.method == WEBSOCKET
+        if is_told and self._spoken.is_open and self._spoken.hear(object_(payload)):
             yield OTHER_API, Hit(pos, f"it is {self._spoken.dialect.name}")
 
     def _marks(self, block: StreamBlock, is_first: bool) -> Faults:

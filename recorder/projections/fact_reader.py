@@ -148,8 +148,9 @@ class FactReader:
         self._fast_path.update(decoder.fast_paths())
 
     def _hear(self, payload: bytes) -> Sequence[Fact]:
-        """Return what a first payload, or a document, shows of its format. A message over WebSocket is of its path."""
-        if self._framing is MESSAGES or not self._spoken.hear(request_object(payload)):
+        """Return what a first payload, or a document, shows of its format. Of messages those of a turn show it."""
+        is_of_turn = self._framing is not MESSAGES or self._method == WEBSOCKET
+        if not is_of_turn or not self._spoken.hear(request_object(payload)):
             return _NOTHING
         self._read_as(self._spoken.dialect)
         return (ApiSpoken(self._dialect.name, self._spoken.contradicts_path),)
@@ -305,7 +306,7 @@ class FactReader:
 
     def _block(self, event: Event, block: bytes) -> Sequence[Fact]:
         """Read a block that has more than one line of data, or none by the standard; or a message that is not JSON."""
-        if self._framing is MESSAGES and self._dialect.websocket is None and self._method != STDIO:
+        if self._framing is MESSAGES and self._method not in (WEBSOCKET, STDIO):  # of a connection
             return _NOTHING
         data = self._framing.fields(block).data
         if data is None and self._framing is SSE:

@@ -97,9 +97,11 @@ class KeyExtractor(Generic[Shape]):
         return Keys(type, sequence_number, item_id, output_index, start, length)
 
     def of_message(self, payload: bytes) -> Keys:
-        """Return the keys of a WebSocket message; what is not JSON has none."""
+        """Return the keys of a WebSocket message; what is not JSON has none, but for `[DONE]`."""
         named = self._named(payload)
-        return Keys() if named is None else Keys(named[0] or None, *named[1:], 0, len(payload))
+        if named is None:
+            return Keys(DONE) if payload.strip() == b"[DONE]" else Keys()
+        return Keys(named[0] or None, *named[1:], 0, len(payload))
 
     def _keys_without_data(self, raw: bytes, event: bytes | None) -> Keys:
         """Return the keys of what is not an event to the standard: an error as bare JSON (Gemini), or as a field

@@ -9,12 +9,15 @@ import msgspec
 import pytest
 
 from recorder.cassettes.sse_jsonl import read_cassette
+from recorder.ingest.assembler import Assembler
+from recorder.journal.format import START, Record
 from recorder.lint.linter import lint
-from recorder.model.events import Event, Exchange
+from recorder.model.events import WEBSOCKET, Event, Exchange
 from recorder.projections.fold import Folding, Rows
 from recorder.wire.dialects import by_name
 from recorder.wire.recording import recording_of
 from tests.support.facts import captured, folded
+from tests.support.websocket import Connection, create
 
 DIALECTS = Path(by_name.__code__.co_filename).parent
 DOCUMENTS = {
@@ -91,6 +94,35 @@ def test_what_only_looks_like_another_format_later_is_read_by_its_path() -> None
     for body in (unknown + streams("anthropic")[0], streams("openai-chat")[0] + streams("anthropic")[0]):
         anomalies = folded(*at_path("openai-chat", body, 10_000))["anomalies"]
         assert "other_api" not in {each.kind for each in anomalies}
+
+
+def without_times(understood: dict[str, Any]) -> dict[str, Any]:
+    gone = {"session_id": "", "began_ns": 0, "ended_ns": 0}
+    return {**understood, "items": [msgspec.structs.replace(each, **gone) for each in understood["items"]]}
+
+
+def turn(*payloads: bytes) -> tuple[Exchange, list[Event]]:
+    """The turn at the path of Responses that these messages answer."""
+    made = Connection().client(create())
+    for payload in payloads:
+        made.server(payload)
+    assembler = Assembler("r", lambda head, grouping: "s")
+    for step in made.close().steps:
+        assembler.feed(Record(step.connection, step.mark, step.t_ns, step.payload, START), START)
+    [exchange] = [each for each in assembler.batch.exchanges if each.method == WEBSOCKET]
+    return exchange, [each for each in assembler.batch.events if each.exchange_id == exchange.exchange_id]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_turn_over_websocket_is_read_as_what_its_messages_are(format: str) -> None:
+    body = streams(format)[0]
+    lines = [line.removeprefix(b"data: ").strip() for line in body.split(b"\n") if line.startswith(b"data: ")]
+    exchange, events = turn(*lines)
+    rows, own = folded(exchange, events), folded(*at_path(format, body, 10_000))
+    assert without_times(meaning(rows)) == without_times(meaning(own))
+    told = [(each.kind, each.detail) for each in rows["anomalies"]]
+    assert told == ([] if format == "openai-responses" else [("other_api", format)])
+    assert [each.rule for each in lint(recording_of(exchange, events))] == (["ST012"] if told else [])
 
 
 @pytest.mark.parametrize("format", FORMATS)
