@@ -26,8 +26,8 @@ from recorder.wire.dialects import by_name, error_body, parts
 from recorder.wire.dialects.edited import EditedAnswer, EditedCall
 from recorder.wire.dialects.json_values import Object, as_json, decoded_or_none, request_object
 from recorder.wire.dialects.keys import DONE
-from recorder.wire.framing import SSE, framing_of
-from recorder.wire.framing.sse import BOM, ends_block, parse
+from recorder.wire.framing import SSE, Framing, framing_of
+from recorder.wire.framing.sse import BOM
 from recorder.wire.turns import as_sse, is_turn
 
 _FORM = re.compile(r"(?P<turn>[0-9]{1,9})(?:\.(?P<what>call|status))?=(?P<value>.*)", re.DOTALL)
@@ -73,13 +73,12 @@ def edited(recorded: Recording, edit: Edit) -> Recording:
     if format is None or head is None or head.status >= 400 or recorded.is_coded:
         raise _no_answer(recorded)
     try:
-        if framing_of(header(recorded.headers, "content-type")) is SSE:
-            pieces = _streamed(recorded, edit, format)
-        else:
-            pieces = [_document(recorded, edit, format)]
+        framing = framing_of(header(recorded.headers, "content-type"))
+        if framing is not None:
+            return _playable(recorded, head, _streamed(recorded, edit, format, framing))
+        return _playable(recorded, head, [_document(recorded, edit, format)])
     except LookupError:
         raise _no_answer(recorded) from None
-    return _playable(recorded, head, pieces)
 
 
 def _no_answer(recorded: Recording) -> UsageError:
@@ -121,29 +120,30 @@ def _document(recorded: Recording, edit: Edit, format: Any) -> Piece:
     return Piece(times[-1], as_json(written).encode())
 
 
-def _streamed(recorded: Recording, edit: Edit, format: Any) -> list[Piece]:
+def _streamed(recorded: Recording, edit: Edit, format: Any, framing: Framing) -> list[Piece]:
     """Return the blocks of the stream, spread over the recorded times: the first and the last keep theirs."""
-    blocks = list(_blocks(recorded))
-    fields = [parse(block) for _, block in blocks]
+    blocks = list(_blocks(recorded, framing))
+    fields = [framing.fields(block) for _, block in blocks]
     payloads = [request_object(each.data) for each in fields if each.data is not None]
     events: list[Object] = format.stream([each for each in payloads if each], _answer(edit, len(payloads)))
     is_named = any(each.event is not None for each in fields)
     member = by_name(recorded.exchange.api).type_member
-    written = [_block(event, event[member] if is_named else None) for event in events]
+    block = _block if framing is SSE else _line
+    written = [block(event, event[member] if is_named else None) for event in events]
     if any(each.data is not None and each.data.strip() == DONE.encode() for each in fields):
         written.append(f"data: {DONE}\n\n".encode())
-    if any(block.endswith(b"\r\n") for _, block in blocks):  # as Google sends them
-        written = [block.replace(b"\n", b"\r\n") for block in written]
+    if any(raw.endswith(b"\r\n") for _, raw in blocks):  # as Google sends them
+        written = [raw.replace(b"\n", b"\r\n") for raw in written]
     last, steps = len(blocks) - 1, max(1, len(written) - 1)
     return [Piece(blocks[number * last // steps][0], raw) for number, raw in enumerate(written)]
 
 
-def _blocks(recorded: Recording) -> Iterator[tuple[int, bytes]]:
-    """Yield the blocks of an event stream, each with the time of its last part."""
+def _blocks(recorded: Recording, framing: Framing) -> Iterator[tuple[int, bytes]]:
+    """Yield the blocks of a stream, each with the time of its last part."""
     waiting = b""
     for piece in recorded.pieces:
         waiting += piece.raw
-        if ends_block(piece.raw):
+        if framing.ends(piece.raw):
             yield piece.t_ns, waiting.removeprefix(BOM)
             waiting = b""
 
@@ -151,6 +151,10 @@ def _blocks(recorded: Recording) -> Iterator[tuple[int, bytes]]:
 def _block(event: Mapping[str, Any], name: str | None) -> bytes:
     line = "" if name is None else f"event: {name}\n"
     return f"{line}data: {as_json(event)}\n\n".encode()
+
+
+def _line(event: Mapping[str, Any], name: str | None) -> bytes:
+    return f"{as_json(event)}\n".encode()
 
 
 def _answer(edit: Edit, count: int) -> EditedAnswer:

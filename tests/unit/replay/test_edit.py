@@ -16,14 +16,31 @@ from recorder.replay.edit import Edit, edited, parse_edit
 from recorder.wire.recording import recording_of
 from recorder.wire.turns import payload_of
 from tests.support.facts import captured
+from tests.support.ollama_sdk import CHAT, ollama_answering, ollama_reading
 from tests.support.sdks import BASE, INTERACTION, WAYS, answering, gemini_client, interaction_got, interaction_of
 
 TEXT = 'Paris is in „France“,\nand "Rome" is not. ✓'
 CALL = {"name": "get_weather", "arguments": {"city": "Zürich", "unit": "celsius"}}
+Json = dict[str, Any]
 EDITS = {"text": parse_edit(f"2={TEXT}"), "call": parse_edit(f"2.call={json.dumps(CALL)}")}
 
 STREAMS = [each for each in bundled() if len(each.pieces) > 9]  # documents are one piece
 DEMO = {each.exchange.api: each for each in reversed(STREAMS)}  # the first of each format
+LINES = "application/x-ndjson"
+
+
+def lines(*texts: str, api: str = "ollama") -> Recording:
+    """A stream of Ollama's `/api/chat`."""
+    made = {"model": "qwen3", "created_at": "2026-11-28T08:52:19.385406455Z"}
+    parts: list[Json] = [{**made, "message": {"role": "assistant", "content": text}, "done": False} for text in texts]
+    parts.append({**made, "message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"})
+    parts[-1] |= {"prompt_eval_count": 26, "eval_count": len(texts)}
+    body = b"".join(b"%b\n" % json.dumps(part).encode() for part in parts)
+    cuts = [at + 1 for at, byte in enumerate(body) if byte == ord("\n")]
+    return recording_of(*captured(body, api, content_type=LINES, cuts=cuts))
+
+
+DEMO["ollama"] = lines(*["It", "is", "not", "here."], *["It", "is", "there."], "✓")
 
 DOCUMENTS: dict[str, Any] = {
     "openai-responses": {
@@ -75,6 +92,15 @@ DOCUMENTS: dict[str, Any] = {
             "output_tokens_details": {"thinking_tokens": 0},
         },
     },
+    "ollama": {
+        "model": "qwen3",
+        "created_at": "2026-11-28T08:52:19.385406455Z",
+        "message": {"role": "assistant", "content": "Hi"},
+        "done": True,
+        "done_reason": "length",
+        "prompt_eval_count": 1,
+        "eval_count": 2,
+    },
     "gemini-interactions": {
         "id": "v1_a",
         "object": "interaction",
@@ -111,6 +137,9 @@ def document(api: str) -> Recording:
 
 def read_whole(api: str, body: bytes) -> tuple[str, list[tuple[str, Any]]]:
     """The text and the calls that the SDK of an API reads in a document."""
+    if api == "ollama":
+        answer = ollama_reading(ollama_answering(body, "application/json"), CHAT, is_streamed=False)
+        return answer.text, answer.calls
     http = answering(body, kind="application/json")
     if api == "gemini":
         said = gemini_client(BASE, "v1beta", httpx_client=http).models.generate_content(model="m", contents="x")
@@ -126,6 +155,9 @@ def read_whole(api: str, body: bytes) -> tuple[str, list[tuple[str, Any]]]:
 
 def read_stream(api: str, body: bytes) -> tuple[str, list[tuple[str, Any]]]:
     """The text and the calls that the SDK of an API reads in a stream."""
+    if api == "ollama":
+        answer = ollama_reading(ollama_answering(body, LINES), CHAT)
+        return answer.text, answer.calls
     http = answering(body)
     if api == "gemini":
         client = gemini_client(BASE, "v1beta", httpx_client=http)
@@ -188,8 +220,16 @@ def test_an_edited_status_is_the_error_of_the_format(api: str) -> None:
     played = edited(DEMO[api], parse_edit("1.status=529"))
     assert played.response is not None
     assert played.response.status == 529
-    assert "This answer was edited" in json.loads(played.body)["error"]["message"]
+    assert "This answer was edited" in str(json.loads(played.body)["error"])
     assert [each for each in lint(recorded_again(played)) if each.severity == "error"] == []
+
+
+def test_a_prompt_of_ollama_has_no_calls() -> None:
+    body = b'{"model":"qwen3","created_at":"","response":"Hi","done":true,"done_reason":"stop"}\n'
+    recorded = recording_of(*captured(body, "ollama", content_type=LINES))
+    assert json.loads(edited(recorded, EDITS["text"]).body.splitlines()[0])["response"]
+    with pytest.raises(UsageError, match="has no answer that can be edited"):
+        edited(recorded, EDITS["call"])
 
 
 def test_what_is_not_an_answer_cannot_be_edited() -> None:
