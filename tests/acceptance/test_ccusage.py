@@ -1,4 +1,4 @@
-"""What `ccusage` counts of the files of Claude Code and of Codex, and what the log has of them after an import.
+"""What `ccusage` counts of the files of agents, and what the log has of them after an import.
 
 The package comes from npm, so this is slow.
 """
@@ -24,7 +24,10 @@ from tests.support.transcripts import (
     ClaudeLines,
     CodexLines,
     counted_by_codex,
+    counted_by_gemini,
     counting,
+    kept_by_opencode,
+    kept_in_files,
     told,
     written,
 )
@@ -34,7 +37,7 @@ PACKAGES = ("ccusage@20.0.24",)
 COUNTING_S = 60.0
 SUMS = """
 SELECT sum(input_tokens) AS input, sum(cache_read_input_tokens) AS read, sum(cache_write_input_tokens) AS written,
-sum(output_tokens) AS output FROM usage
+sum(output_tokens) AS output, sum(reasoning_output_tokens) AS thought FROM usage
 """
 
 
@@ -69,6 +72,16 @@ def of_codex(sessions: Path) -> None:
         written(sessions / "2026" / "11" / "28" / f"rollout-{name}.jsonl", thread.lines)
 
 
+def of_gemini(chats: Path) -> None:
+    written(chats / "project" / "chats" / "session-1.jsonl", counted_by_gemini())
+
+
+def of_opencode(data: Path) -> None:
+    """Write a database, and the files from which it was made."""
+    kept_by_opencode(data / "opencode.db")
+    kept_in_files(data / "storage")
+
+
 def counted(home: Path, agent: str) -> Mapping[str, int]:
     """The sums of ccusage. It counts what was cached apart; of Codex too."""
     env = {**os.environ, "PATH": installing.path(PACKAGES), "HOME": str(home)}
@@ -83,15 +96,26 @@ def counted(home: Path, agent: str) -> Mapping[str, int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("agent", "write", "place"), [("claude", of_claude, ".claude/projects"), ("codex", of_codex, ".codex/sessions")]
+    ("agent", "write", "place"),
+    [
+        ("claude", of_claude, ".claude/projects"),
+        ("codex", of_codex, ".codex/sessions"),
+        ("gemini", of_gemini, ".gemini/tmp"),
+        ("opencode", of_opencode, ".local/share/opencode"),
+    ],
 )
 def test_an_import_has_the_tokens_that_ccusage_counts(
     agent: str, write: Callable[[Path], None], place: str, tmp_path: Path
 ) -> None:
+    """Of Gemini CLI and opencode it counts thoughts in the total alone, not as output."""
     for packages in ((installing.NODE,), PACKAGES):
         installing.install(packages)
     write(tmp_path / place)
     db = tmp_path / "recorder.db"
     assert run(db, "import", tmp_path / place).code == 0
-    [sums] = json.loads(run(db, "query", SUMS, "--json").out)
-    assert {name: count or 0 for name, count in sums.items()} == counted(tmp_path, agent)
+    [row] = json.loads(run(db, "query", SUMS, "--json").out)
+    sums = {name: count or 0 for name, count in row.items()}
+    thought = sums.pop("thought")
+    if agent in ("gemini", "opencode"):
+        sums["output"] -= thought
+    assert sums == counted(tmp_path, agent)

@@ -239,5 +239,5 @@ _OPENCODE: list[tuple[str, dict[str, Any], list[dict[str, Any]]]] = [
     ("ses_2", {"role": "user"}, [{"type": "text", "text": "Say hello."}]),
     ("ses_2", _done(2), [{"type": "text", "text": "Hello."}]),
     ("ses_3", _done(5), [{"type": "text", "text": "Good morning."}]),
-    ("ses_3", {**_MODEL, "time": {"created": 1_795_830_035_000}}, []),
+    ("ses_3", {**_MODEL, "tokens": {}, "time": {"created": 1_795_830_035_000}}, []),
 ]
