@@ -82,18 +82,18 @@ _PLACES = ("", "result.")
 _BELOW = {"of": (*_PLACES, *(f"{place}{member}." for place in _PLACES for member in MEMBERS_OF))}
 
 
-def _request_noise(message: str, beside: str) -> tuple[RequestNoise, ...]:
-    """Return the ids in a message at this path. Over REST clients for 0.3 may write them with an underscore."""
-    found = []
-    for name, fields, reason in (
-        ("a2a-message", "messageId message_id", "made anew for each message"),
-        ("a2a-task", "taskId task_id", "names a task"),
-        ("a2a-context", "contextId context_id", "names a conversation"),
-        ("a2a-earlier", "referenceTaskIds", "names earlier tasks"),
-    ):
-        found += [RequestNoise("fields", name, f"{message}.{field}", reason, beside) for field in fields.split()]
-    return tuple(found)
+def _request_noise(name: str, message: str, beside: str, fields: str) -> tuple[RequestNoise, ...]:
+    """Return the ids in a message at this path, by the names of its members."""
+    of_message, of_task, of_context, earlier = (f"{message}.{field}" for field in fields.split())
+    return (
+        RequestNoise("fields", f"{name}-message", of_message, "made anew for each message", beside),
+        RequestNoise("fields", f"{name}-task", of_task, "names a task", beside),
+        RequestNoise("fields", f"{name}-context", of_context, "names a conversation", beside),
+        RequestNoise("fields", f"{name}-earlier", earlier, "names earlier tasks", beside),
+    )
 
+
+_IDS = "messageId taskId contextId referenceTaskIds"
 
 DIALECT = Dialect(
     name="a2a",
@@ -128,9 +128,9 @@ time | of>status.timestamp | when a status began
         ),
     ),
     request_noise=(
-        *_request_noise("params.message", MEMBERS),
-        *_request_noise("message", "message"),
-        *_request_noise("request", "request"),
+        *_request_noise("a2a", "params.message", MEMBERS, _IDS),
+        *_request_noise("a2a-rest", "message", "message", _IDS),
+        *_request_noise("a2a-python", "request", "request", "message_id task_id context_id reference_task_ids"),
     ),
     places=RequestPlaces(of_model=paths_below("message.parts message.content request.content")),
     operation="invoke_agent",
