@@ -374,6 +374,37 @@ MUTANTS: list[Mutant] = [
         is_quick=True,
     ),
     Mutant(
+        "B16: the records of open exchanges are not put into the bucket before the place that needs them",
+        "recorder/shipping/collector.py",
+        "            self._bucket.put(self._object(path), path.read_bytes())\n",
+        "            pass\n",
+        "tests/integration/shipping/test_collector.py::test_a_second_collector_goes_on_where_one_died",
+    ),
+    Mutant(
+        "B16: a segment of another version is taken",
+        "recorder/shipping/segments.py",
+        "if data[: len(MAGIC)] not in READABLE:",
+        "if not data:",
+        "tests/integration/shipping/test_collector.py::"
+        "test_a_segment_that_cannot_be_taken_stays_and_keeps_no_other_recorder_waiting",
+        is_quick=True,
+    ),
+    Mutant(
+        "B16: who sees a free lease takes it, made or not",
+        "recorder/shipping/lease.py",
+        "if not self._bucket.put(_name(recorder_id, number), self._me) and not self._is_ours(recorder_id, number):",
+        "if self._bucket.put(_name(recorder_id, number), self._me) is None:",
+        "tests/unit/shipping/test_lease.py::test_of_two_that_saw_the_same_one_has_it",
+    ),
+    Mutant(
+        "B16: a segment is deleted though a stream that began in it is open",
+        "recorder/shipping/collector.py",
+        "if each.number < place.segment]",
+        "if each.number < self._newest]",
+        "tests/integration/shipping/test_collector.py::test_segments_of_open_streams_stay_until_these_are_carried_over",
+        is_quick=True,
+    ),
+    Mutant(
         "B15: a line is passed on before it is in the journal",
         "recorder/commands/serving/tapping.py",
         "                self._record(data)\n                _write_all(self._sink, data)\n",

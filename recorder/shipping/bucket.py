@@ -31,6 +31,7 @@ EXTRA = "ship"
 FOLDER = "file"
 SCHEMES = ("s3", "gs", "az")
 TIMEOUT_S = 30  # for a segment of 16 MiB: slower lines are not for streams
+RETRIES = 2  # within a call, in some tenths of a second: busy stores refuse now and then. Whoever calls repeats it then
 
 _OTHERS = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -100,7 +101,7 @@ class Bucket:
             return LocalStore(prefix=self._folder, automatic_cleanup=True)
         # Plain HTTP is for a server that the user named in the environment; the public ones are asked over TLS.
         options: Any = {"allow_http": True, "timeout": f"{TIMEOUT_S}s", "connect_timeout": "5s"}
-        return from_url(self.url, client_options=options, retry_config={"max_retries": 0})
+        return from_url(self.url, client_options=options, retry_config={"max_retries": RETRIES})
 
     def put(self, name: str, data: bytes) -> bool:
         """Write an object, durably. Return whether it is new: else there is one of this name, and it stays as it is."""

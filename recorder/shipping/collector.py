@@ -121,6 +121,9 @@ class Collector:
             if not self._leases.hold(recorder_id, shipped):
                 self._drop(recorder_id)
                 return False
+            if shipped.is_empty:  # but for its lease, which somebody could not delete
+                self._drop(recorder_id)
+                return False
             collection = self._held.get(recorder_id) or self._begin(recorder_id, shipped)
             taken = collection.take(shipped)
             self.status.segments += len(taken)
@@ -246,6 +249,7 @@ class _Collection:
         self._claim.close()
 
     def _fetch(self, segment: Segment) -> None:
+        segment.require_size()
         data = self._bucket.get(segment.object.name)
         segment.check(data)
         path = self._directory / segment_name(segment.number)

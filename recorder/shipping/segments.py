@@ -48,6 +48,11 @@ class Segment(NamedTuple):
     sha256: str
     object: StoredObject
 
+    def require_size(self) -> None:
+        """Raise `UnreadableSegmentError` if it is too long to be one."""
+        if self.object.size_bytes > SEGMENT_LIMIT_BYTES:
+            raise UnreadableSegmentError(f"{self.object.name} is too long for a segment.")
+
     def check(self, data: bytes) -> None:
         """Raise `UnreadableSegmentError` if this is not the segment that was shipped, or one of another version."""
         if sha256(data).hexdigest() != self.sha256:
@@ -66,6 +71,11 @@ class Shipped(msgspec.Struct):
     lease: int = 0  # the highest number, 0 without one
     leases: list[str] = []
     has_ended: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing but leases."""
+        return not (self.segments or self.carried or self.has_ended)
 
 
 def by_recorder(objects: Iterable[StoredObject]) -> dict[str, Shipped]:

@@ -84,7 +84,7 @@ def ship_rest(bucket: Bucket, directory: Path, between: Callable[[], object] = l
     return True
 
 
-def ship_left_behind(bucket: Bucket, root: Path, between: Callable[[], object]) -> None:
+def ship_left_behind(bucket: Bucket, root: Path, between: Callable[[], object] = lambda: None) -> None:
     """Ship what dead recorders left in their journals. Raise `BucketError`."""
     for directory in sorted(root.iterdir()) if root.exists() else []:
         ship_rest(bucket, directory, between)

@@ -307,8 +307,23 @@ def running(
 
     `program` is what starts it, and `listening` what it says when it listens.
     """
-    arguments = [verb, "--port", "0", "--db", str(db), *words]
     home = db.parent if db.parent.exists() else Path("/")
+    words = ("--port", "0", "--db", str(db), *words)
+    with started(db, home, verb, *words, umask=umask, program=program, listening=listening, variables=variables) as it:
+        yield it
+
+
+@contextlib.contextmanager
+def started(
+    db: Path,
+    home: Path,
+    *arguments: str,
+    umask: int = -1,
+    program: Sequence[str] = PROGRAM,
+    listening: re.Pattern[str] = _LISTENING,
+    variables: Mapping[str, str] = {},
+) -> Iterator[Serving]:
+    """The same of a command with these arguments and no others, of a user who is at home there."""
     with tempfile.NamedTemporaryFile() as output:
         process = subprocess.Popen(
             [*program, *arguments],

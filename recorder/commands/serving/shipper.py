@@ -68,6 +68,7 @@ class _Shipping:
         while self._directory.exists() and time.monotonic() - began_s < limit_s:
             try:
                 if ship_rest(self._bucket, self._directory):
+                    ship_left_behind(self._bucket, self._directory.parent)  # a recorder that ended at once
                     return
             except BucketError as error:
                 limit_s = TERMINATE_S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -199,3 +200,28 @@ def test_an_edge_is_sealed_when_its_shipper_has_caught_up(bucket: Bucket, tmp_pa
     journal.seal()
     journal.close()
     assert [each.number for each in by_recorder(bucket.list())[ID].segments] == [1]
+
+
+def test_a_lease_that_could_not_be_deleted_is_deleted_when_it_has_run_out(
+    bucket: Bucket, collecting: Collecting
+) -> None:
+    bucket.put(f"{ID}/lease-000003", b"somebody")
+    collecting.drain()
+    assert names(bucket) == {f"{ID}/lease-000003"}
+    collecting.now_s = LEASE_S + 1
+    collecting.drain()
+    assert names(bucket) == set()
+
+
+def test_segments_of_open_streams_stay_until_these_are_carried_over(
+    bucket: Bucket, collecting: Collecting, tmp_path: Path
+) -> None:
+    """Another collector has nothing but the bucket to feed them again."""
+    with contextlib.closing(Journal(tmp_path / "edge", ID, segment_bytes=2000)) as journal:
+        told(journal, ends=False)
+        ship(bucket, journal)
+    before = by_recorder(bucket.list())[ID].segments
+    assert len(before) < 16
+    collecting.drain()
+    found = by_recorder(bucket.list())[ID]
+    assert (found.segments, found.carried) == (before, [])

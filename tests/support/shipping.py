@@ -1,0 +1,130 @@
+"""Edges, collectors, and the object store between them, which refuses, repeats, loses answers and is away.
+
+async with FaultyStore(seed) as store:
+    with edge(home, store, *everywhere(upstream.base)) as serve, collector(db, store) as collect: …
+    store.is_away = True
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Self
+from urllib.request import urlopen
+
+import pytest
+
+from tests.support.server import Serving, environment, started
+
+BUCKET = "segments"
+URL = f"s3://{BUCKET}/edges"
+REFUSED, REPEATED, LOST = 0.10, 0.05, 0.03  # of all requests: a 503; sent twice; done, and no answer comes
+
+_ADMIN = re.compile(r"^Metrics and health on http://127\.0\.0\.1:(?P<port>\d+)$", re.MULTILINE)
+_LENGTH = re.compile(rb"^content-length: *(\d+)", re.IGNORECASE | re.MULTILINE)
+_REFUSAL = b"HTTP/1.1 503 Slow Down\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class FaultyStore:
+    """A server of S3 with one empty bucket, behind a proxy that does all of that."""
+
+    def __init__(self, seed: int) -> None:
+        self._dice = random.Random(seed)
+        self._moto: Any = pytest.importorskip(
+            "moto.server", reason="no moto: pip install '.[slow]'"
+        ).ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        self._server: asyncio.Server | None = None
+        self._to = 0
+        self.is_away = False
+        self.done: Counter[str] = Counter()
+        self.port = 0
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The variables of AWS that lead here."""
+        values = {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "REGION": "us-east-1"}
+        values["ENDPOINT_URL"] = f"http://127.0.0.1:{self.port}"
+        return {f"AWS_{name}": value for name, value in values.items()}
+
+    async def __aenter__(self) -> Self:
+        logging.getLogger("werkzeug").setLevel(logging.WARNING)  # or it says each request
+        self._moto.start()
+        _, self._to = self._moto.get_host_and_port()
+        await self._forward(b"POST /moto-api/reset HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
+        made = await self._forward(b"PUT /%b HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n" % BUCKET.encode())
+        assert b" 200 " in made.partition(b"\r\n")[0], made
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        await asyncio.to_thread(self._moto.stop)
+
+    def keys(self) -> list[str]:
+        """The keys of all objects, asked without faults, from a thread."""
+        with urlopen(f"http://127.0.0.1:{self._to}/{BUCKET}?list-type=2") as listed:
+            return re.findall(r"<Key>([^<]+)</Key>", listed.read().decode())
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request, and close: what an HTTP/1.0 server does, too."""
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError), contextlib.closing(writer):
+            head = await reader.readuntil(b"\r\n\r\n")
+            body = await reader.readexactly(int(length[1]) if (length := _LENGTH.search(head)) else 0)
+            answer = await self._answer(head + body)
+            if answer is not None:
+                writer.write(answer)
+                await writer.drain()
+
+    async def _answer(self, request: bytes) -> bytes | None:
+        throw = self._dice.random()
+        if self.is_away:
+            self.done["away"] += 1
+            return None
+        if throw < REFUSED:
+            self.done["refused"] += 1
+            return _REFUSAL
+        answer = await self._forward(request)
+        self.done[request.partition(b" ")[0].decode()] += 1
+        if throw < REFUSED + REPEATED:
+            self.done["repeated"] += 1
+            return await self._forward(request)
+        if throw < REFUSED + REPEATED + LOST:
+            self.done["lost"] += 1
+            return None
+        return answer
+
+    async def _forward(self, request: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._to)
+        with contextlib.closing(writer):
+            line, _, rest = request.partition(b"\r\n")
+            writer.write(line + b"\r\nconnection: close\r\n" + rest)
+            return await reader.read()
+
+
+def edge(home: Path, store: FaultyStore, *options: str) -> AbstractContextManager[Serving]:
+    """A recorder without a database, of a user of their own."""
+    home.mkdir(exist_ok=True)
+    words = ("serve", "--port", "0", "--ship", URL, *options)
+    return started(home / "none.db", home, *words, variables=store.variables)
+
+
+@contextlib.contextmanager
+def collector(db: Path, store: FaultyStore) -> Iterator[Serving]:
+    """A collector into a database; `port` is that of its metrics."""
+    words = ("collect", URL, "--db", str(db), "--admin-port", "0")
+    with started(db, db.parent, *words, listening=_ADMIN, variables=store.variables) as collect:
+        yield collect
+
+
+def left_at(home: Path) -> list[Path]:
+    """The journals that wait at an edge."""
+    return [*Path(environment(home)["XDG_DATA_HOME"]).glob("recorder/edges/*/*")]
