@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -26,6 +27,8 @@ from recorder.commands.verify import command as verify
 from recorder.ingest.ingester import Ingester, recover
 from recorder.journal.format import Mark
 from recorder.journal.writer import Journal
+from recorder.shipping.bucket import parse_prefix
+from recorder.shipping.status import Status, write_status
 from recorder.store.location import database_url
 from recorder.store.maintain.upkeep import CheckResult
 from recorder.store.sqlite.upkeep import WAL_BYTES, file_checks, has_wal_fix
@@ -342,3 +345,37 @@ def test_how_far_a_recorder_is_behind_is_said(path: Path, journal: Journal) -> N
     behind, line = said(path, "journal")
     assert (behind.state, line.state) == ("warn", "ok")
     assert f"3.0 MiB wait in {journal.directory} for the log, the oldest for 15" in behind.message
+
+
+def test_an_edge_that_was_killed_and_one_that_is_behind_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    root = parse_prefix("s3://bucket/edges").journal_root
+    left, behind = Journal(root, "left"), Journal(root, "behind")
+    for journal in (left, behind):
+        journal.exchange().write(Mark.REQUEST, time.monotonic_ns() - 60 * 10**9, b"{}")
+        os.utime(journal.directory / "lock", (time.time() - 90,) * 2)
+    left.close()
+    found = [(line.check, line.message) for line in health.edges()]
+    behind.close()
+    assert [check for check, _ in found] == ["edge", "edge"]
+    assert "the oldest for 60 s: the object store is away" in found[0][1]
+    assert f"{left.directory}: `recorder serve --ship` ships them" in found[1][1]
+
+
+def test_a_collector_that_is_behind_or_says_nothing_is_named(tmp_path: Path) -> None:
+    assert [*health.collector(tmp_path)] == []
+    status = Status("s3://bucket/edges", recorders=2, problems={"r": "r/1.seg is damaged."})
+    write_status(tmp_path, status)
+    assert [(line.state, line.message) for line in health.collector(tmp_path)] == [
+        ("ok", "2 edges of s3://bucket/edges, 0.0 s behind."),
+        ("warn", "r: r/1.seg is damaged."),
+    ]
+    status.oldest_s = time.time() - 30
+    write_status(tmp_path, status)
+    assert next(health.collector(tmp_path)).state == "warn"
+    status.noted_s = time.time() - 100
+    (tmp_path / "status").write_bytes(msgspec.json.encode(status))
+    [line] = health.collector(tmp_path)
+    assert "has said nothing for 100 s" in line.message

@@ -49,6 +49,10 @@ def test_a_taken_port(tmp_path: Path) -> None:
 
 WRONG = {
     "unknown session": (["events", "nosuch"], 3, ["no session 'nosuch'", "recorder sessions"]),
+    "a place of no store": ([*SERVE, "--ship", "bucket/edges"], 2, ["s3://", "file:FOLDER"]),
+    "an edge with a database": ([*SERVE, "--ship", "s3://b/e", "--db", "x.db"], 2, ["--db", "recorder collect"]),
+    "an edge with a viewer": ([*SERVE, "--ship", "s3://b/e", "--ui-port", "0"], 2, ["leave --ui-port out"]),
+    "a collector of no store": (["collect", "http://b/e"], 2, ["s3://", "file:FOLDER"]),
     "unknown exchange": (["events", "latest", "--exchange", "7"], 3, ["no exchange 7", "it has only 1"]),
     "unknown exchange of a replay": (["replay", "latest", "--exchange", "abcdef"], 3, ["no exchange abcdef"]),
     "speed of nothing": (["replay", "latest", "--speed", "0"], 2, ["over 0, or max"]),
