@@ -35,9 +35,9 @@ def command(
     """Start CMD, and record the lines that a client writes to it and reads from it.
 
     Clients start this in place of CMD: bytes pass at once and unchanged, and so do signals and the exit code. NAME is
-    that of the program in the log. Each run is an exchange, each line of either side an event with its time; lines of
-    JSON-RPC (MCP, ACP) are understood, with calls of tools and their results. What the program writes to stderr is not
-    recorded. docs/mcp.md has the settings of clients.
+    that of the program in the log. Each run is an exchange, each line of either side an event with its time. MCP, ACP
+    and Claude Code's stream-json are understood, with calls of tools and their results: the first line shows which one
+    it is. What the program writes to stderr is not recorded. docs/mcp.md has the settings of clients.
 
     With --replay the client gets the recorded lines for its own: ids do not count, and those in answers are its own. A
     request that was not recorded gets an error, and the exit code is 5.

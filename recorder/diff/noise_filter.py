@@ -172,6 +172,9 @@ class NoiseFilter:
             return BLANK
         if owner == "usage" and self._is_reported(value):
             return BLANK
+        if owner == "id" and value.__class__ is str and value:  # in a list of ids
+            self._ids.append(value)
+            return ID
         return self._any(value, below)
 
     def _unless_known(self, value: Any, below: Any) -> Any:

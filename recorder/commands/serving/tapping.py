@@ -103,6 +103,13 @@ def _say(said: int) -> None:
         _write_all(2, data)
 
 
+def _record(recorder: ExchangeRecorder, side: Side, data: bytes) -> None:
+    if side == "client":
+        recorder.client_chunk(data)
+    else:
+        recorder.chunk(data)
+
+
 class _Tape:
     """The recording of one run. Its methods do not raise."""
 
@@ -111,6 +118,7 @@ class _Tape:
         self._lock, self._is_over = Lock(), Event()
         self._recorder: ExchangeRecorder | None = None
         self._has_begun = False
+        self._ended_early: list[Side] = []
         try:
             self._session = new_name(session) if session else None
             self._begin_journal(chosen_url(db))
@@ -132,12 +140,12 @@ class _Tape:
         with self._lock:
             if self._recorder is None or self._is_over.is_set():
                 return
+            if not self._has_begun and not data:
+                self._ended_early.append(side)  # it had nothing to say: what the other one says shows the format
+                return
             if not self._has_begun:
                 self._begin(self._recorder, data)
-            if side == "client":
-                self._recorder.client_chunk(data)
-            else:
-                self._recorder.chunk(data)
+            _record(self._recorder, side, data)
 
     def end(self, code: int, *, is_left: bool) -> None:
         """End the recording. `is_left`: the client had ended its side, so that the program had no more to do."""
@@ -161,6 +169,8 @@ class _Tape:
         command = msgspec.json.encode({"command": self._words})
         recorder.whole_request(lambda: self._head(type), command)
         recorder.response(lambda: ResponseHead(SWITCHED, "", []), b"")
+        for side in self._ended_early:
+            _record(recorder, side, b"")
 
     def _head(self, type: str) -> RequestHead:
         started_ns = time.time_ns()

@@ -54,6 +54,7 @@ _FOLDERS = (
     "recorder.wire.dialects.gemini_interactions",
     "recorder.wire.dialects.a2a",
     "recorder.wire.dialects.acp",
+    "recorder.wire.dialects.stream_json",
     "recorder.wire.dialects.mcp",
     "recorder.wire.dialects.anthropic_sessions",
     "recorder.wire.dialects.ollama",

@@ -86,6 +86,13 @@ def test_bytes_stderr_and_exit_code_pass_as_they_are(tmp_path: Path) -> None:
         assert entry.exchange.api == "other"
 
 
+def test_a_client_that_says_nothing_leaves_it_to_the_program_to_show_its_format(tmp_path: Path) -> None:
+    script = """cat; echo '{"type":"system","subtype":"init","session_id":"s"}'"""
+    with tapped(tmp_path / "recorder.db", "sh", "-c", script, stdin=subprocess.DEVNULL) as ran:
+        ran.communicate(timeout=COMMAND_S)
+        assert recorded(tmp_path / "recorder.db").exchange.api == "stream-json"
+
+
 def test_nothing_but_the_program_has_the_streams_of_the_client(tmp_path: Path) -> None:
     """What reads them to their end would wait for the log."""
     with tapped(tmp_path / "recorder.db", "cat") as ran:

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from recorder.commands.diff import without_collecting
 from recorder.diff import ALL, Level, diff
 from recorder.diff.alignment import numbered, stretches
+from recorder.diff.noise_filter import NoiseFilter, owned
 from recorder.recordings.files import load_file
+from recorder.replay.matching.noise import DEFAULT_RULES
 from recorder.wire.recording import recording_of
 from tests.support.corpus import CORPUS, corpus_index, each_stream
 from tests.support.recordings import (
@@ -163,6 +165,11 @@ def test_ids_times_and_padding_are_noise(good: Reply) -> None:
     assert other != good
     assert compared(good, other).is_equal
     assert "events" in compared(good, other, exact=True).differing
+
+
+def test_ids_in_a_list_are_noise() -> None:
+    ended = {"type": "RUN_FINISHED", "outcome": {"pendingToolCallIds": ["a", "b"]}}
+    assert NoiseFilter(owned("ag-ui", DEFAULT_RULES), exact=False).apply(ended, (), ()).ids == ["a", "b"]
 
 
 def test_an_id_that_is_not_that_of_its_item_is_not_noise() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pytest
 
 from recorder.model.events import (
     STDIO,
@@ -23,6 +24,7 @@ from recorder.replay.matching import Miss
 from recorder.replay.matching.noise import DEFAULT_RULES
 from recorder.replay.stdio import ProgramRun
 from tests.support.facts import EXCHANGE, MS
+from tests.support.programs import spoken
 
 
 def line(**members: Any) -> bytes:
@@ -87,6 +89,37 @@ def test_what_waited_for_an_answer_of_the_client_follows_it() -> None:
     assert [piece.raw for piece in run.opening] == [LOG]
     assert answered(run, call(5, "a")) == [(1, SAMPLING)]
     assert answered(run, line(id=1, result={"text": "new"})) == [(1, LOG), (2, line(id=5, result={}))]
+
+
+@pytest.mark.parametrize(
+    ("name", "api", "renamed"),
+    [
+        ("acp", "acp", {b'"id":0,"method"': b'"id":"a",  "method"', b'"id":2,"method"': b'"id":"b","method"'}),
+        ("stream-json", "stream-json", {b'"req_1_': b'"req_9_'}),
+        ("stream-json-partial", "stream-json", {b'"req_1_': b'"req_9_'}),
+    ],
+)
+def test_a_client_with_other_ids_gets_all_lines_in_their_order(
+    name: str, api: str, renamed: dict[bytes, bytes]
+) -> None:
+    lines = spoken(name)
+    run = played(*((">" if line.is_of_client else "<", line.raw) for line in lines), api=api)
+    given = [piece.raw for piece in run.opening]
+    for line in lines:
+        if line.is_of_client:
+            asked = line.raw
+            for old, new in renamed.items():
+                asked = asked.replace(old, new)
+            given += [raw for _, raw in answered(run, asked)]
+    expected = [line.raw for line in lines if not line.is_of_client]
+    assert len(given) == len(expected)
+    different = [(new, old) for new, old in zip(given, expected, strict=True) if new != old]
+    assert different == [(new, old) for new, old in different if json.loads(new) | OWN == json.loads(old) | OWN]
+    assert len(different) == len(renamed)
+
+
+OWN: dict[str, Any] = {"id": None, "response": None}
+"""What has the ids of the client."""
 
 
 def test_lines_that_are_no_json_rpc_are_answered_when_they_are_the_same() -> None:

@@ -53,6 +53,9 @@ PROMPT = "session/prompt"
 UPDATE = "session/update"
 _SESSIONS = names("session/new session/load session/resume session/fork")
 
+_IDS = ("_meta", "sessionId")
+"""Members of a request beside what it asks for."""
+
 OPEN_LIMIT = 10_000
 """Calls that have not ended: no editor shows a hundredth of it."""
 
@@ -130,11 +133,22 @@ class AcpDecoder(RpcDecoder):
 
     def stated(self, method: str, id: str, params: Object) -> ItemState:
         """Return a request as an item: a prompt is what the user says."""
-        stated = super().stated(method, id, params)
         thread = self._thread(text(params, "sessionId"))
         if method != PROMPT:
-            name = text(params, "toolCall", "title")
-            return msgspec.structs.replace(stated, name=name, thread_id=thread)
+            call = object_(params, "toolCall")
+            given = {name: value for name, value in params.items() if name not in _IDS}
+            if call:  # which the item of the call has
+                given["toolCall"] = without(call, ("toolCallId",))
+            arguments = as_json(without_bytes(given))
+            return ItemState(
+                "other",
+                method,
+                item_id=id,
+                name=text(call, "title"),
+                call_id=text(call, "toolCallId"),
+                texts=(("arguments", 0, arguments),),
+                thread_id=thread,
+            )
         return ItemState(
             "message",
             method,

@@ -165,7 +165,7 @@ class MessagesDecoder(JsonDecoder):
         cost = reported_cost(usage, self._data, f"{place}usage")
         self._cost = cost if cost.usd is not None else self._cost
         iterations = objects(usage, "iterations")
-        counts = _counts(self._usage)
+        counts = counts_of(self._usage)
         runs = _beside(objects(self._usage, "iterations"))
         details = details_at(self._usage, _DETAILS, self._cost, text(self._usage, "inference_geo"))
         used = UsageReported(counts, as_json(self._usage), details, runs)
@@ -319,7 +319,7 @@ web_searches server_tool_use.web_search_requests
 """)
 
 
-def _counts(usage: Object) -> Usage:
+def counts_of(usage: Object) -> Usage:
     """Return the counts, `input_tokens` with those read from the cache and written to it; a total is not sent."""
     counts, fresh = counts_at(usage, _COUNTS), token_count(usage, "input_tokens")
     gross, output = counts["input_tokens"], counts["output_tokens"]  # of another API: what was cached is in it
@@ -339,7 +339,7 @@ _NOT_COUNTED = frozenset({"compaction", "advisor_message"})
 def _beside(iterations: Sequence[Object]) -> tuple[Iteration, ...]:
     """Return the runs whose tokens are not among those of the response."""
     return tuple(
-        Iteration(each["type"], text(each, "model"), _counts(each), token_count(each, *_WRITTEN_1H))
+        Iteration(each["type"], text(each, "model"), counts_of(each), token_count(each, *_WRITTEN_1H))
         for each in iterations
         if text(each, "type") in _NOT_COUNTED
     )

@@ -83,6 +83,13 @@ def of_client(dialect: Dialect, messages: list[bytes]) -> None:
             request.sent(message)
             request.heard(message)
         dialect.request_facts("/x", request.body())
+    if dialect.program is not None:
+        for message in map(json.loads, messages):
+            dialect.program.asked(message)
+            dialect.program.answered(message)
+            dialect.program.compared(message)
+            dialect.program.asks(message)
+            dialect.program.refusal(message, "why")
     if dialect.renumbering is not None:
         renumbered = dialect.renumbering(messages[0], messages[1])
         assert renumbered is None or renumbered(messages[2])
