@@ -19,6 +19,7 @@ from recorder.model.events import BODY_KINDS, Event, Exchange
 from recorder.model.jsonl import event_row
 from recorder.recordings.names import is_file
 from recorder.recordings.preview import PREVIEW, Previews
+from recorder.recordings.selection import readings
 
 FOLLOW_S = 0.1  # how often a followed session is looked at: a person does not see less
 SAMPLED_BYTES = 2**24  # of the events whose rows say how wide the table is: they are held
@@ -71,10 +72,10 @@ async def command(
     """
     if follow and format == "json":
         raise UsageError("A JSON array has an end and --follow has none: use --jsonl.")
-    if follow and is_file(session):
+    if follow and any(is_file(name) for name, _ in readings(session)):
         raise UsageError("A file has an end and --follow has none: leave it out.")
     async with selected(db, session, exchange) as found:
-        events = _events(found, exchange, follow)
+        events = _events(found, follow)
         if limit is not None:
             events = _first(limit, events)
         if format == "raw":
@@ -93,11 +94,11 @@ async def _first(limit: int, events: AsyncIterator[NumberedEvent]) -> AsyncItera
             return
 
 
-async def _events(selection: Selected, exchange: str | None, follow: bool) -> AsyncIterator[NumberedEvent]:
+async def _events(selection: Selected, follow: bool) -> AsyncIterator[NumberedEvent]:
     """Yield the events with their exchange; with `follow`, those that come later too."""
     seen: dict[str, int] = {}
     ended: set[str] = set()
-    log, found, chosen = selection
+    log, found, chosen, exchange = selection
     while True:
         for number, each in chosen:
             if each.exchange_id in ended:

@@ -197,9 +197,9 @@ def _session_and_folder(places: Sequence[str], session: str | None) -> tuple[str
 
 async def _write(db: str | None, ref: str, format: str, options: dict[str, Any]) -> None:
     """Write a session to stdout."""
-    exchange, of_format = options["exchange"], {}
+    of_format = {}
     if format == "otlp-json":
         of_format = {name: options[name] for name in ("content", "convention", "metrics")}
     write = load(_WRITERS[format])
-    async with selected(db, ref, exchange) as (log, session, chosen):
+    async with selected(db, ref, options["exchange"]) as (log, session, chosen, exchange):
         await write(ExportSource(log, session, chosen, exchange is not None), **of_format)

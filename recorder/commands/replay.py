@@ -81,7 +81,7 @@ async def command(
     recorder replay latest --exchange 2 --speed max --format sse > body.sse
     recorder replay latest --speed 4 --format text
     """
-    async with selected(db, session, exchange) as (log, found, chosen):
+    async with selected(db, session, exchange) as (log, found, chosen, _):
         await _refuse_derived(log, chosen)
         if not allow_gaps:
             await _refuse_gaps(log, chosen)

@@ -81,7 +81,8 @@ def command(
     """Show SESSION (an id, the beginning of one, a name, or `latest`, or a file that `recorder import` reads) as a
     conversation, also while it streams.
 
-    EXCHANGE is the number of one exchange (1 is the first), its id, or the beginning of its id.
+    EXCHANGE is the number of one exchange (1 is the first), its id, or the beginning of its id. SESSION:EXCHANGE is the
+    same.
 
     With --cache a request is compared with the earlier one of which it repeats the longest beginning; where a prompt
     changed, the first character that differs is shown in both. The exit code is 4 if a miss could have been avoided:
@@ -135,7 +136,7 @@ def _write_whole(db: str | None, session: str, format: str, *, is_cache: bool, i
 
 
 async def _show_requests(db: str | None, session: str, exchange: str | None, format: str) -> None:
-    async with selected(db, session, exchange) as (log, found, chosen):
+    async with selected(db, session, exchange) as (log, found, chosen, exchange):
         await say_if_stale(log)
         shown = await load_requests(log, found, chosen)
     if not shown:
@@ -152,7 +153,7 @@ async def _show_requests(db: str | None, session: str, exchange: str | None, for
 async def _snapshot(
     db: str | None, session: str, exchange: str | None, at: At | None, at_event: int | None
 ) -> Snapshot:
-    async with selected(db, session, exchange) as (log, found, chosen):
+    async with selected(db, session, exchange) as (log, found, chosen, exchange):
         everything = chosen if exchange is None else (await select(log, found.session_id, None))[1]
         share, after_ns = (at.share, at.after_ns) if at is not None else (None, None)
         until = await cutoff(log, everything, chosen, after_ns=after_ns, share=share, at_event=at_event)

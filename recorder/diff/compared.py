@@ -53,6 +53,7 @@ class NotedFacts:
         self.reports: list[str] = []  # of usage, as JSON
         self.stated: list[tuple[int, Field, Parts] | ResponseItems] = []  # statements of texts, part by part
         self._streamed: dict[tuple[int, Field], dict[int, StringIO]] = {}
+        self._rowless: dict[Slot, int] = {}  # the numbers of items after the last that has a row
 
     def handlers(self) -> Mapping[type[Fact], Handler]:
         return {
@@ -77,8 +78,10 @@ class NotedFacts:
         self.stated += stated_parts(self.number(fact), fact.stated)
 
     def number(self, fact: ItemFact) -> int:
-        """Return the number of the item that a fact is about; of one without a row, one that no row has."""
-        return self.numbers.get(slot_of(fact, self.numbers), ITEMS_LIMIT)
+        """Return the number of the item that a fact is about; of one without a row, one that no other item has."""
+        slot = slot_of(fact, self.numbers)
+        number = self.numbers.get(slot)
+        return self._rowless.setdefault(slot, ITEMS_LIMIT + len(self._rowless)) if number is None else number
 
     def streamed(self) -> dict[tuple[int, Field], Parts]:
         """Return what deltas added, by item, field and part."""

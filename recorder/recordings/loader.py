@@ -16,7 +16,7 @@ from recorder.model.events import EVENT_BYTES, LATEST, PIECE_BYTES, MemoryBudget
 from recorder.model.text import counted, safe_text
 from recorder.program import load
 from recorder.recordings.names import is_file, looks_like_file
-from recorder.recordings.selection import NoSuchExchangeError, Numbered, Select, select_exchanges
+from recorder.recordings.selection import NoSuchExchangeError, Numbered, Select, readings, select_exchanges
 from recorder.recordings.session import RecordedSession, budget_of, require_whole
 from recorder.store.queries.continued import continued
 from recorder.store.queries.reader import LogReader
@@ -37,7 +37,7 @@ class Loader:
 
         Raises `NotFoundError` if there is neither, `RecorderError` if a file cannot be read or is too large.
         """
-        for name, part in _readings(ref):
+        for name, part in readings(ref):
             if is_file(name):
                 found: RecordedSession = load("recorder.recordings.files:load_file")(Path(name))
                 return _only(found, part)
@@ -152,7 +152,7 @@ async def find_session(log: LogReader, ref: str, select: Select = select_exchang
     Raises `NotFoundError` if there is none, `RecorderError` if it is too large.
     """
     missing: NotFoundError | None = None
-    for name, part in _readings(ref):
+    for name, part in readings(ref):
         try:
             session, chosen = await select(log, name, part)
         except NotFoundError as error:
@@ -218,12 +218,6 @@ async def load_continued(
         found += loaded
         waiting += loaded
     return sorted(found, key=lambda each: each.number)
-
-
-def _readings(ref: str) -> list[tuple[str, str | None]]:
-    """Return a name whole, and without the part behind its last colon: a name may have a colon in it."""
-    name, colon, part = ref.rpartition(":")
-    return [(ref, None), (name, part)] if colon and name and part else [(ref, None)]
 
 
 def _only(found: RecordedSession, part: str | None) -> RecordedSession:

@@ -18,6 +18,12 @@ Numbered = tuple[int, Exchange]  # with its number in the session; 1 is the firs
 Select = Callable[[LogReader, str, str | None], Awaitable[tuple[Session, list[Numbered]]]]
 
 
+def readings(ref: str) -> list[tuple[str, str | None]]:
+    """Return a name whole, and without the part behind its last colon: a name may have a colon in it."""
+    name, colon, part = ref.rpartition(":")
+    return [(ref, None), (name, part)] if colon and name and part else [(ref, None)]
+
+
 async def select_exchanges(log: LogReader, session: str, exchange: str | None) -> tuple[Session, list[Numbered]]:
     """Return a session and its exchanges, in order of their start; or the one whose number or id is `exchange`.
 

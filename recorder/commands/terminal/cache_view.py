@@ -10,7 +10,7 @@ import click
 from recorder.commands.terminal.output import echo, is_plain, seconds, write_document, write_line
 from recorder.commands.terminal.recordings import say_if_stale, selected
 from recorder.commands.terminal.table import Column, Number, write_table
-from recorder.errors import NotFoundError
+from recorder.errors import NotFoundError, UsageError
 from recorder.model.text import safe_text
 from recorder.recordings.cache import CacheTurn, cache_summary, difference_lines
 from recorder.recordings.logged_cache import cache_of_log
@@ -43,7 +43,9 @@ def write_cache(db: str | None, ref: str, format: str) -> bool:
 
 
 async def _turns(db: str | None, ref: str) -> tuple[str, str | None, list[CacheTurn]]:
-    async with selected(db, ref) as (log, session, exchanges):
+    async with selected(db, ref) as (log, session, exchanges, exchange):
+        if exchange is not None:
+            raise UsageError(f"--cache is about all requests of a session: leave :{safe_text(exchange)} out.")
         await say_if_stale(log)
         return session.name, session.session_id, await cache_of_log(log, session, exchanges)
 

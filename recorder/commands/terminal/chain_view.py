@@ -60,7 +60,7 @@ def write_chain(db: str | None, ref: str, format: str) -> None:
 
 
 async def _chain(db: str | None, ref: str) -> _Chain:
-    async with selected(db, ref) as (log, session, exchanges):
+    async with selected(db, ref) as (log, session, exchanges, _):
         own = {exchange.exchange_id for _, exchange in exchanges}
         streams = await _streams(log, session, exchanges)
         chains = await asyncio.to_thread(links, streams)

@@ -7,7 +7,7 @@ A file becomes a log of its own for as long as a command runs, so that whatever 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -17,12 +17,13 @@ from sqlalchemy import URL
 
 from recorder.commands.terminal.options import current_url, open_current
 from recorder.commands.terminal.output import echo
+from recorder.errors import NotFoundError
 from recorder.model.events import LATEST, Session
 from recorder.model.text import safe_text
 from recorder.program import load
 from recorder.recordings.loader import Loader, refusing_files
 from recorder.recordings.names import is_file
-from recorder.recordings.selection import Numbered, select_exchanges
+from recorder.recordings.selection import Numbered, readings, select_exchanges
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.session_named import count_named, session_named
 from recorder.store.schema import STALE
@@ -30,7 +31,8 @@ from recorder.store.schema import STALE
 exchange_option = click.option(
     "--exchange",
     metavar="N|ID",
-    help="Only this exchange: its number in the session (1 is the first), its id, or the beginning of its id.",
+    help="Only this exchange: its number in the session (1 is the first), its id, or the beginning of its id. "
+    "SESSION:N is the same.",
 )
 
 
@@ -104,11 +106,22 @@ class Selected(NamedTuple):
     log: LogReader
     session: Session
     exchanges: list[Numbered]
+    exchange: str | None  # the name of the one; None: they are all
 
 
 @asynccontextmanager
 async def selected(db: str | None, ref: str, exchange: str | None = None) -> AsyncIterator[Selected]:
-    """Open the log that has a session or a file, and select its exchanges. Raises as `named` and `select` do."""
-    async with named(db, ref) as found:
-        session, exchanges = await select(found.log, found.name, exchange)
-        yield Selected(found.log, session, exchanges)
+    """Open the log that has a session or a file, and select its exchanges: all, or the one that `exchange` names, or
+    `:N` at the end of `ref`. Raises as `named` and `select` do.
+    """
+    (name, part), *others = readings(ref) if exchange is None else [(ref, exchange)]
+    async with AsyncExitStack() as stack:
+        try:
+            found = await stack.enter_async_context(named(db, name))
+        except NotFoundError:
+            if not others:
+                raise
+            [(name, part)] = others
+            found = await stack.enter_async_context(named(db, name))
+        session, exchanges = await select(found.log, found.name, part)
+        yield Selected(found.log, session, exchanges, part)

@@ -343,3 +343,36 @@ def test_on_a_terminal_a_call_is_one_line_and_a_message_is_wrapped(tmp_path: Pat
     piped = lines(run(long.path, "show", "long"))
     assert f"⚙ write {arguments}" in piped
     assert piped.count("    line") == 98
+
+
+@pytest.mark.parametrize(
+    ("words", "by_option"),
+    [
+        (["show"], []),
+        (["show", "--request", "--json"], []),
+        (["show", "--at", "50%", "--json"], []),
+        (["events", "--json"], ["--exchange"]),
+        (["replay", "--speed", "max"], ["--exchange"]),
+        (["export", "--format", "cassette"], ["--exchange"]),
+    ],
+)
+def test_the_number_of_an_exchange_behind_its_session_selects_it(
+    recorded: Conversations, tmp_path: Path, words: list[str], by_option: list[str]
+) -> None:
+    verb, *options = words
+    one = run(recorded.path, verb, "weather", *by_option, "2", *options)
+    assert run(recorded.path, verb, "weather:2", *options) == one
+    assert one.out != run(recorded.path, verb, "weather", *options).out
+    file = tmp_path / "weather.sse.jsonl"
+    file.write_bytes(run(recorded.path, "export", "weather", "--format", "cassette").out)
+    assert run(recorded.path, verb, f"{file}:2", *options).code == 0
+    assert (
+        run(recorded.path, verb, "weather:9", *options).err
+        == "Error: Session weather has no exchange 9: it has 1 to 2.\n"
+    )
+
+
+def test_a_name_with_a_colon_is_the_session_of_that_name(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "recorder.db")
+    made.session("a:1").exchange(ANSWERS, QUESTION)
+    assert run(made.path, "show", "a:1").text.startswith("a:1 ")

@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from recorder.commands.diff import without_collecting
 from recorder.diff import ALL, Level, diff
 from recorder.diff.alignment import numbered, stretches
+from recorder.diff.compared import NotedFacts
 from recorder.diff.noise_filter import NoiseFilter, owned
+from recorder.model.facts import TextAdded
+from recorder.projections.items import ITEMS_LIMIT
 from recorder.recordings.files import load_file
 from recorder.replay.matching.noise import DEFAULT_RULES
 from recorder.wire.recording import recording_of
@@ -380,3 +383,11 @@ def test_a_hundred_thousand_events_take_seconds(logprobs: bool) -> None:
         report = compared(one, other)
     assert time.process_time() - began < 10
     assert report.count("answer") > 900
+
+
+def test_items_without_a_row_are_told_apart() -> None:
+    noted = NotedFacts()
+    deltas = [TextAdded(item, "text", 0, "x") for item in ("a", "b", "a")]
+    one, other, again = (noted.number(delta) for delta in deltas)
+    assert (one, again) == (ITEMS_LIMIT, one)
+    assert other not in (one, ITEMS_LIMIT - 1)
