@@ -200,7 +200,8 @@ def links(streams: Sequence[ChainStream]) -> list[Link]:
     found: dict[str, Link] = {}
     alone = _joined(candidates, candidates, found, apart_ns=0)
     fronts = [each for each in candidates if each.stream.is_of_app and each.stream.exchange.exchange_id not in found]
-    _joined(alone, fronts, found, apart_ns=CLOCKS_APART_NS)
+    models = [each for each in alone if not each.stream.is_of_app]
+    _joined(models, fronts, found, apart_ns=CLOCKS_APART_NS)
     return sorted(found.values(), key=lambda link: link.front.exchange.started_ns)
 
 
@@ -226,9 +227,8 @@ def _fit(front: _Candidate, behind: _Candidate, apart_ns: int) -> _Fit | None:
     if one.place == other.place:
         return None
     asked_ns = other.exchange.started_ns - one.exchange.started_ns
-    may_differ = one.is_of_app and not other.is_of_app
-    clock_ns = min(asked_ns, apart_ns if may_differ else 0)  # that may be added to the times of the front
-    if (asked_ns <= 0 and not may_differ) or clock_ns < -apart_ns or asked_ns - clock_ns > one.duration_ns:
+    clock_ns = min(asked_ns, apart_ns)  # that may be added to the times of the front
+    if asked_ns <= -apart_ns or asked_ns - clock_ns > one.duration_ns:
         return None
     has_trace = other.trace_id is not None and other.trace_id == one.trace_id
     has_words = not one.is_of_model and _has_words_of(front.rows, behind.rows, clock_ns)

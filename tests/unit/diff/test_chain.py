@@ -193,6 +193,12 @@ def test_clocks_are_not_taken_to_differ_for_a_gateway_or_by_more_than_seconds(cl
     assert not joined(app_of(clock_ms, api), MODEL)
 
 
+def test_of_two_apps_the_clocks_say_which_is_the_front() -> None:
+    agent = stream("agent", *every(10, SAID), api="a2a")
+    assert joined(app_of(0), agent) == [("app", [("agent", "text")])]
+    assert not joined(app_of(4_000), agent)
+
+
 def test_what_is_asked_again_a_little_later_is_not_behind_a_front_that_has_its_model() -> None:
     again = stream("script", *every(10, SAID, began=4_000), began=4_000, ended=5_000)
     assert joined(app_of(0), MODEL, again) == [("app", [("model", "text")])]
