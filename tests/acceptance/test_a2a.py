@@ -13,7 +13,7 @@ import pytest
 from a2a.types.a2a_pb2 import TaskState
 from google.protobuf.json_format import MessageToDict
 
-from tests.support.a2a_agent import asked, serving_a2a, task_of
+from tests.support.a2a_agent import asked, followed, serving_a2a, task_of
 from tests.support.server import run, running, serving, wait_until
 
 
@@ -103,6 +103,20 @@ def test_each_stream_ends_as_its_task_does(recording: Recording, spoken: Spoken)
     assert errors == ["The press is broken."]
     assert said == "no such report" or refused == "truncated"
     assert rows(recording.db, "SELECT * FROM anomalies") == []
+
+
+@pytest.mark.parametrize("spoken", ALL)
+def test_a_task_that_is_followed_again_is_recorded_and_played_again(tmp_path: Path, spoken: Spoken) -> None:
+    db = tmp_path / "recorder.db"
+    with serving_a2a() as agent, serving(db, "--upstream", f"reporter={agent}") as serve:
+        got = asyncio.run(followed(f"{serve.base}/s/{spoken.session}/reporter/agent", *spoken))
+    assert got[-1].status_update.status.state == TaskState.TASK_STATE_CANCELED
+    sql = "SELECT api, status, finish_reason FROM exchange_summary ORDER BY exchange_id"
+    ended = {"api": "a2a", "status": "incomplete", "finish_reason": "canceled"}
+    assert rows(db, sql) == [ended, ended, ended]
+    assert run(db, "lint", spoken.session).code == 0
+    with running(db, "mock", spoken.session, "--speed", "max") as mock:
+        assert asyncio.run(followed(f"{mock.base}/reporter/agent", *spoken)) == got
 
 
 @pytest.mark.parametrize("spoken", ALL)

@@ -1,10 +1,11 @@
 """An agent that speaks A2A, of the official SDK, over HTTP on loopback: version 1.0 and 0.3, JSON-RPC and REST.
 
-What it does, the text of a message says: `report`, `say`, `ask`, `fail`, `refuse`.
+What it does, the text of a message says: `report`, `say`, `ask`, `fail`, `refuse`, or `wait` until it is canceled.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import threading
@@ -23,10 +24,12 @@ from a2a.types.a2a_pb2 import (
     AgentCapabilities,
     AgentCard,
     AgentInterface,
+    CancelTaskRequest,
     GetTaskRequest,
     Message,
     Role,
     SendMessageRequest,
+    SubscribeToTaskRequest,
 )
 from a2a.utils.errors import InvalidParamsError
 from starlette.applications import Starlette
@@ -48,6 +51,8 @@ class Reporter:
         await queue.enqueue_event(task)
         updater = TaskUpdater(queue, task.id, task.context_id)
         await updater.start_work(said("I look at it."))
+        if wanted == "wait":
+            await asyncio.Event().wait()
         if wanted == "fail":
             await updater.failed(said("The press is broken."))
         elif wanted == "ask":
@@ -92,6 +97,21 @@ async def asked(url: str, version: str, text: str, binding: str = "JSONRPC") -> 
     async with client(url, version, binding) as asking:
         async for event in asking.send_message(SendMessageRequest(message=message)):
             yield event
+
+
+async def followed(url: str, version: str, binding: str) -> list[Any]:
+    """What the SDK reads of a task that it follows a second time, and cancels then."""
+    message = Message(message_id=str(uuid4()), role=Role.ROLE_USER, parts=[new_text_part("wait")])
+    async with client(url, version, binding) as asking:
+        first = asking.send_message(SendMessageRequest(message=message))
+        id = (await anext(first)).task.id
+        again = asking.subscribe(SubscribeToTaskRequest(id=id))
+        found = [await anext(again)]
+        await asking.cancel_task(CancelTaskRequest(id=id))
+        for stream, into in ((again, found), (first, [])):
+            async for event in stream:
+                into.append(event)
+    return found
 
 
 async def task_of(url: str, version: str, id: str, binding: str = "JSONRPC") -> Any:
