@@ -131,3 +131,10 @@ def test_a_client_with_new_ids_gets_the_recorded_answers(recording: Recording, s
         for wanted in WANTED:
             got = asyncio.run(answered(f"{mock.base}/reporter/agent", spoken, wanted))
             assert got == recording.got[spoken, wanted]
+
+
+def test_an_error_that_the_mock_puts_into_a_stream_over_rest_is_raised(recording: Recording) -> None:
+    spoken = Spoken("1.0", "HTTP+JSON")
+    with running(recording.db, "mock", spoken.session, "--speed", "max", "--fault", "error@2:503") as mock:
+        got = asyncio.run(answered(f"{mock.base}/reporter/agent", spoken, "report"))
+    assert got == [*recording.got[spoken, "report"][:2], {"raised": "A2AClientError"}]

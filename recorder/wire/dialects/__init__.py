@@ -190,8 +190,9 @@ def _error_events(dialect: Dialect, make_body: _MakeBody, status: int, message: 
         payloads = dialect.error_events(status, message, number)
     blocks = bytearray()
     for payload in payloads:
-        if dialect.has_event_lines:
-            blocks += b"event: " + str(payload[dialect.type_member]).encode() + dialect.line_end
+        name = payload[dialect.type_member] if dialect.has_event_lines else dialect.error_event
+        if name is not None:
+            blocks += b"event: " + str(name).encode() + dialect.line_end
         blocks += b"data: " + msgspec.json.encode(payload) + dialect.line_end * 2
     return bytes(blocks)
 

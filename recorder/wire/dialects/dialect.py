@@ -277,6 +277,7 @@ class Dialect(msgspec.Struct, frozen=True):
     error_events: Callable[[int, str, int], Sequence[dict[str, Any]]] | None = None
     """The payloads by which a stream says an error, by status, message and the number of events before; None: the one
     of `error_body`."""
+    error_event: str | None = None  # the name of events that say an error, where no other event has a name
     error_type: Callable[[int], str] = lambda status: "internalServerException"
     """That of an error in a binary stream of AWS, by status."""
     error_statuses: tuple[int, ...] = (400, 401, 429, 500, 503)  # that its provider documents

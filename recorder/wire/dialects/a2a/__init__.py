@@ -106,6 +106,7 @@ DIALECT = Dialect(
     is_of_app=True,
     profiles=("a2a",),
     error_body=error_body,
+    error_event="error",  # over REST clients take no other event for one
     renumbering=renumbering,
     conversation=A2aConversation,
     fields=ResponseFields(
