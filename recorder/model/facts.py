@@ -165,6 +165,12 @@ class ToolResult(Fact, frozen=True, gc=False):
     place: str | None = None  # the key of its call where ids are not to be relied on: `call_place`, with a number
 
 
+class ReturnedElsewhere(Fact, frozen=True, gc=False):
+    """The result of a call that another exchange made: its answer comes on the stream of this one."""
+
+    result: ToolResult
+
+
 class Usage(msgspec.Struct, frozen=True):
     """Token counts. `input_tokens` includes cached and cache-write, `output_tokens` includes reasoning.
 

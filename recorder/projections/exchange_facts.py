@@ -35,7 +35,9 @@ from recorder.model.facts import (
     RequestPurpose,
     ResponseFinished,
     ResponseStarted,
+    ReturnedElsewhere,
     TierReported,
+    ToolResult,
     UnknownType,
     UnreadableResponse,
     UnreadText,
@@ -58,6 +60,7 @@ from recorder.wire.dialects.usage_report import unreadable
 
 ANOMALIES_LIMIT = 1_000  # rows of one exchange: the last of them counts all further ones
 DETAIL_LIMIT = 500  # characters
+RETURNED_LIMIT = 10_000  # results of one stream for calls of others: as of one request
 ANY = -1  # no number that is sent: the next one may be any
 
 _FURTHER: tuple[Anomaly, str] = ("cut", f"anomalies after the first {ANOMALIES_LIMIT - 1:,}")
@@ -242,6 +245,7 @@ class ExchangeFacts:
         self.response_ids: dict[str, None] = {}  # in the order in which each was said last
         self.response_model: str | None = None
         self.tier: str | None = None
+        self.returned: list[tuple[Event, ToolResult]] = []  # for calls of other exchanges
         self.served_ns: int | None = None  # when the response began, since the exchange did
         self.usage, self.details = Usage(), UsageDetails()
         self.usage_raw: str | None = None
@@ -264,6 +268,7 @@ class ExchangeFacts:
             DerivedFrom: self._on_derived,
             ResponseStarted: self._on_started,
             TierReported: self._on_tier,
+            ReturnedElsewhere: self._on_returned_elsewhere,
             UsageReported: self._on_usage,
             CostReported: self._on_cost,
             ResponseFinished: self._on_finished,
@@ -306,6 +311,10 @@ class ExchangeFacts:
 
     def _on_tier(self, fact: TierReported, event: Event) -> None:
         self.tier = fact.tier
+
+    def _on_returned_elsewhere(self, fact: ReturnedElsewhere, event: Event) -> None:
+        if len(self.returned) < RETURNED_LIMIT:
+            self.returned.append((event, fact.result))
 
     def _on_usage(self, fact: UsageReported, event: Event) -> None:
         self._serve(event)

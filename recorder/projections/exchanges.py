@@ -196,7 +196,7 @@ class RepeatedCalls(msgspec.Struct, frozen=True):
 
 
 def result_rows(facts: ExchangeFacts) -> Iterable[ResultRow]:
-    """Yield the results that a request carries."""
+    """Yield the results that a request carries, and those that come on its stream for calls of other exchanges."""
     numbers: Counter[str | None] = Counter()
     counts: Counter[str] = Counter()
     exchange = facts.exchange
@@ -213,6 +213,17 @@ def result_rows(facts: ExchangeFacts) -> Iterable[ResultRow]:
             digest=sha256(f"{scope} {result.output}".encode("utf-8", "surrogatepass")).hexdigest(),
             exchange_id=exchange.exchange_id,
             started_ns=exchange.started_ns,
+            output=storable(result.output),
+            failed=result.failed,
+        )
+    for event, result in facts.returned:
+        yield ResultRow(
+            session_id=exchange.session_id,
+            call_key=call_key(result.call_id, result.name, 0),
+            # A client that begins again has its ids again: each event is another result.
+            digest=sha256(f"{exchange.exchange_id} {event.pos}".encode()).hexdigest(),
+            exchange_id=exchange.exchange_id,
+            started_ns=exchange.started_ns + event.t_ns,
             output=storable(result.output),
             failed=result.failed,
         )

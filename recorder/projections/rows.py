@@ -186,13 +186,13 @@ class TimingRow(msgspec.Struct, frozen=True):
 
 
 class ResultRow(msgspec.Struct, frozen=True):
-    """A result that a request carries for a call of an earlier response."""
+    """A result that a request carries, or another stream, for a call of an earlier response."""
 
     session_id: str
     call_key: str
     digest: str  # of the result and what tells it from others of that key
     exchange_id: str  # whose request
-    started_ns: int  # wall time of that request
+    started_ns: int  # wall time of that request, or of the event that has it
     output: str
     failed: bool | None
 

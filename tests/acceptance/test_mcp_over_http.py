@@ -97,8 +97,8 @@ def test_the_transport_of_2024_is_read_as_mcp(tmp_path: Path) -> None:
             lambda: rows(db, "SELECT method FROM exchange_summary WHERE method = 'GET' AND status = 'completed'")
         )
     assert {row["api"] for row in rows(db, "SELECT api FROM exchange_summary WHERE method = 'POST'")} == {"mcp"}
-    calls = rows(db, "SELECT name FROM tool_calls ORDER BY exchange_id")
-    assert [row["name"] for row in calls] == [name for name, _, _ in got.calls]
+    calls = rows(db, "SELECT name, output, failed FROM tool_calls ORDER BY exchange_id")
+    assert [(row["name"], row["output"], bool(row["failed"])) for row in calls] == got.calls
     events = rows(db, "SELECT type FROM events WHERE kind = 'frame' ORDER BY pos LIMIT 2")
     assert [row["type"] for row in events] == ["endpoint", "result"]
     assert rows(db, "SELECT * FROM anomalies") == []

@@ -43,6 +43,7 @@ __all__ = [
     "error_in_stream",
     "names",
     "parts",
+    "tells_targets",
     "told_by_server",
 ]
 
@@ -143,6 +144,12 @@ def told_by_server(method: str, target: str) -> Dialect | None:
         return None
     asked = f"{method.upper()} {target}"
     return next((each for each in _TOLD if each.told_targets and each.told_targets.search(asked)), None)
+
+
+def tells_targets(method: str, target: str) -> bool:
+    """Return whether a server may tell its client targets on the stream that answers a request."""
+    asked = f"{method.upper()} {target.partition('?')[0]}"
+    return any(each.telling.search(asked) for each in _TOLD if each.telling)
 
 
 def by_request(method: str, target: str, headers: Sequence[Header], body: bytes) -> Dialect:

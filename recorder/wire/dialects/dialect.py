@@ -251,6 +251,8 @@ class Dialect(msgspec.Struct, frozen=True):
     told_targets: re.Pattern[str] | None = None
     """Searched in "METHOD /path?query": targets that a server tells its client, whatever their path means elsewhere.
     They have no name of an upstream in them."""
+    telling: re.Pattern[str] | None = None
+    """Searched in "METHOD /path": the streams on which servers tell them, and answer what is sent there."""
     endless: re.Pattern[str] | None = None
     """Searched in "METHOD /path": streams without a terminal event, which only their reader ends."""
     is_last: Callable[[Sequence[Object]], bool] | None = None
@@ -292,6 +294,8 @@ class Dialect(msgspec.Struct, frozen=True):
     fields: ResponseFields = ResponseFields()
     request_noise: tuple[RequestNoise, ...] = ()
     places: RequestPlaces = RequestPlaces()  # of credentials, and where none is looked for
+    session_headers: frozenset[str] = frozenset()
+    """In lower case, those which are as good as a key to a session: of their values a digest is kept."""
     harmless_headers: str | None = None  # of requests, a regular expression of whole names in lower case: they are kept
     harmless_parameters: str | None = None  # the same, of a query
     profiles: tuple[str, ...] = ()  # of `recorder lint`, its own first; the rules are in `lint` of its folder

@@ -184,13 +184,17 @@ class RpcDecoder(JsonDecoder):
         id, error = message.get("id"), message.get("error")
         request = self._requests.answered(by, text_or_json(id))
         if request is None:
-            return (failed(message),) if error and by == "server" and id is None else ()
+            return self.unasked(message) if by == "server" else ()
         failure = [failed(message)] if error and request.is_whole else list[ErrorReported]()
         return [*self.answered(request, message), *failure]
 
     def noticed(self, method: str, params: Object) -> Facts:
         """Decode a message that wants no response."""
         return ()
+
+    def unasked(self, message: Object) -> Facts:
+        """Decode a response of the server to no request that is known here."""
+        return (failed(message),) if message.get("error") and message.get("id") is None else ()
 
     def stated(self, method: str, id: str, params: Object) -> ItemState:
         """Return a request as an item."""

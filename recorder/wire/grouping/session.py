@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from recorder.model.events import PROBE, WEBSOCKET, RequestHead
-from recorder.wire.dialects import by_path, told_by_server
+from recorder.wire.dialects import by_path, tells_targets, told_by_server
 from recorder.wire.grouping.history import Chain, chain
 from recorder.wire.grouping.probes import is_probe
 from recorder.wire.grouping.purpose import CLAIMED
@@ -196,11 +196,16 @@ def _session(head: RequestHead, request: Claims) -> tuple[str | None, str]:
     response_id = _id_in(dialect.response_routes.asked_for, head) if dialect.response_routes else None
     if response_id:
         return response_id, PREVIOUS_RESPONSE
-    if "mcp-method" in request.headers or told_by_server(head.method, head.target):
+    is_told = told_by_server(head.method, head.target) is not None
+    is_telling = tells_targets(head.method, head.target) and _OF_BROWSERS.isdisjoint(request.headers)
+    if "mcp-method" in request.headers or is_told or is_telling:
         return f"mcp-{head.upstream}", OF_DAY
     is_of_none = is_probe(head.method, head.target) or first(HELPER_RULES, request)[0]
     return ("probes", PROBE) if is_of_none else (None, NEW)
 
+
+_OF_BROWSERS = frozenset({"origin", "referer", "sec-fetch-mode"})
+"""The headers of a page: on its `/sse` is a stream of the app's own."""
 
 _PRODUCT = re.compile(r"([^()]*?)/v?(\d[^\s/;,()]*)")  # codex_exec/0.169.0 (…), GeminiCLI-tui/0.61.0/model
 _SDK = re.compile(r"(\S*[A-Za-z]) v?(\d\S*)")  # OpenAI/Python 3.51.0

@@ -154,7 +154,21 @@ def _ids(value: str) -> str | None:
     return json.dumps(ids, separators=(",", ":"))
 
 
+_SESSION = re.compile(rf"{REDACTED}-session-[0-9a-f]{{32}}")
+
+
+def _session(value: str) -> str:
+    """Return what stands for the id of a session: the same for the same id, so that it groups; 128 bits of a digest.
+
+    The six digits of other secrets would put two of some thousand sessions together.
+    """
+    if _SESSION.fullmatch(value):  # it is not redacted again when it is read from a file, or sent by a replayed client
+        return value
+    return f"{REDACTED}-session-{sha256(value.encode('latin-1')).hexdigest()[:32]}"
+
+
 _PARTS: Mapping[str, Callable[[str], str | None]] = {
+    **{name: _session for dialect in DIALECTS for name in dialect.session_headers},
     "x-codex-turn-metadata": _ids,
     "location": lambda value: redact_url(value),
     "content-location": lambda value: redact_url(value),

@@ -54,10 +54,12 @@ def speaks(payload: Object) -> bool:
 
 DIALECT = Dialect(
     name="mcp",
+    session_headers=frozenset({"mcp-session-id"}),
     harmless_headers="mcp-(?:protocol-version|method|name)",
     routes=re.compile(r"^\S+ /(?:.*/)?mcp/?$"),
     is_asked=is_asked,
     told_targets=re.compile(r"^POST /(?:.*/)?messages?/?\?(?:.*&)?session_?[iI]d="),
+    telling=re.compile(r"^GET /(?:.*/)?sse$"),
     speaks=speaks,
     keys=KeyExtractor(_Message, _name),
     decoder=McpDecoder,

@@ -9,10 +9,19 @@ from collections.abc import Mapping
 
 import msgspec
 
-from recorder.model.facts import ItemStarted, ItemState, ToolProgress
+from recorder.model.facts import ItemStarted, ItemState, ReturnedElsewhere, ToolProgress, ToolResult
 from recorder.wire.dialects.decoder import Facts
 from recorder.wire.dialects.json_rpc import RpcDecoder
-from recorder.wire.dialects.json_values import Object, as_json, flag, object_, objects, request_object, text
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    flag,
+    object_,
+    objects,
+    request_object,
+    text,
+    text_or_json,
+)
 from recorder.wire.dialects.media import without_bytes
 
 RESULT = "result"
@@ -40,6 +49,15 @@ class McpDecoder(RpcDecoder):
 
     def noticed(self, method: str, params: Object) -> Facts:
         return (_progress(params),) if method == PROGRESS else ()
+
+    def unasked(self, message: Object) -> Facts:
+        """Decode a response on another stream than that of its request: the one of 2024, or one that goes on."""
+        id, result = message.get("id"), object_(message, "result")
+        is_of_tool = bool(message.get("error")) or "content" in result
+        if id is None or not is_of_tool:
+            return super().unasked(message)
+        given = self.outcome(ItemState("tool_call", CALL), message)
+        return (ReturnedElsewhere(ToolResult(text_or_json(id), None, given.output or "", given.failed)),)
 
     def stated(self, method: str, id: str, params: Object) -> ItemState:
         """Return a request as an item: the call of a tool with its name, any other with all that it says."""

@@ -96,6 +96,15 @@ def test_a_call_begins_with_its_request_and_has_the_result_of_the_stream() -> No
     assert not made["anomalies"]
 
 
+def test_a_response_to_a_request_of_another_exchange_is_a_result_of_its_time() -> None:
+    made = rows(result(7, "no", isError=True), b"")
+    [row] = made["results"]
+    assert (row.call_key, row.output, row.failed) == ("7", "no", True)
+    assert row.started_ns == EXCHANGE.started_ns + 2 * MS
+    assert not made["anomalies"]
+    assert rows(message(id=1, result={"protocolVersion": "2024-11-05"}), b"")["results"] == []  # of no tool
+
+
 @given(st.sets(st.integers(0, 500)))
 def test_a_call_is_the_same_in_every_chunking(cuts: set[int]) -> None:
     body = progress("t") + result("t", "é", "two") + message(id=None, error={"code": -32700, "message": "no"})

@@ -124,6 +124,20 @@ def test_a_field_that_the_user_names_wins_over_what_the_client_says() -> None:
 
 
 @table(
+    ("method", "target", "name"),
+    [
+        ("GET", "/shop/sse", "mcp-openai"),
+        ("POST", "/messages/?session_id=REDACTED", "mcp-openai"),
+        ("POST", "/shop/sse", None),
+    ],
+)
+def test_the_stream_of_mcp_of_2024_stands_with_what_it_answers(method: str, target: str, name: str | None) -> None:
+    assert group(head(target, method), None).name == name
+    if method == "GET":
+        assert group(head(target, method, Sec__Fetch__Mode="cors"), None).name is None
+
+
+@table(
     ("method", "target"),
     [("HEAD", "/api/hello"), ("HEAD", "/v1/messages"), ("OPTIONS", "/v1/responses"), ("GET", "/")]
     + [("GET", path) for path in ("/v1/models", "/v1/models?client_version=0.169.0", "/models/a/b", "/api/tags")],

@@ -31,6 +31,15 @@ CANARY = "canary-5f1d0c"
 
 # -- headers
 
+
+def test_the_id_of_a_session_that_is_as_good_as_a_key_is_a_digest_which_groups() -> None:
+    raw = [(b"Mcp-Session-Id", id) for id in (b"canary-1", b"canary-2", b"canary-1")]
+    values = [value for _, value in redact_headers(raw)]
+    assert "canary" not in str(values)
+    assert values[0] == values[2] != values[1]
+    assert redact_headers([(b"mcp-session-id", values[0].encode())]) == [("mcp-session-id", values[0])]
+
+
 KEPT = re.findall(
     r"\S+",
     """
