@@ -14,7 +14,7 @@ Rules of this file:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from recorder.wire.dialects import by_name, error_body, parts
 from recorder.wire.dialects.edited import EditedAnswer, EditedCall
 from recorder.wire.dialects.json_values import Object, as_json, decoded_or_none, request_object
 from recorder.wire.dialects.keys import DONE
-from recorder.wire.framing import SSE, Framing, framing_of
+from recorder.wire.framing import SSE, Framing, aws_event_stream, framing_of
 from recorder.wire.framing.sse import BOM
 from recorder.wire.turns import as_sse, is_turn
 
@@ -128,11 +128,13 @@ def _streamed(recorded: Recording, edit: Edit, format: Any, framing: Framing) ->
     events: list[Object] = format.stream([each for each in payloads if each], _answer(edit, len(payloads)))
     is_named = any(each.event is not None for each in fields)
     member = by_name(recorded.exchange.api).type_member
-    block = _block if framing is SSE else _line
-    written = [block(event, event[member] if is_named else None) for event in events]
+    if framing is not SSE:
+        written = [_ENCODERS[framing.name](event) for event in events]
+    else:
+        written = [_block(event, event[member] if is_named else None) for event in events]
     if any(each.data is not None and each.data.strip() == DONE.encode() for each in fields):
         written.append(f"data: {DONE}\n\n".encode())
-    if any(raw.endswith(b"\r\n") for _, raw in blocks):  # as Google sends them
+    if framing is SSE and any(raw.endswith(b"\r\n") for _, raw in blocks):  # as Google sends them
         written = [raw.replace(b"\n", b"\r\n") for raw in written]
     last, steps = len(blocks) - 1, max(1, len(written) - 1)
     return [Piece(blocks[number * last // steps][0], raw) for number, raw in enumerate(written)]
@@ -153,8 +155,18 @@ def _block(event: Mapping[str, Any], name: str | None) -> bytes:
     return f"{line}data: {as_json(event)}\n\n".encode()
 
 
-def _line(event: Mapping[str, Any], name: str | None) -> bytes:
+def _line(event: Object) -> bytes:
     return f"{as_json(event)}\n".encode()
+
+
+def _message(event: Object) -> bytes:
+    """Encode a message of AWS, whose type is the one member of the event."""
+    [(type, payload)] = event.items()
+    return aws_event_stream.event(type, as_json(payload).encode())
+
+
+_ENCODERS: Mapping[str, Callable[[Object], bytes]] = {"ndjson": _line, "aws_event_stream": _message}
+"""By the name of a framing."""
 
 
 def _answer(edit: Edit, count: int) -> EditedAnswer:

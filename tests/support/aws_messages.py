@@ -12,5 +12,4 @@ aws_message = aws_event_stream.message
 
 def aws_event(type: str, payload: Any) -> bytes:
     """Encode an event with a JSON payload."""
-    headers = {":event-type": type, ":content-type": "application/json", ":message-type": "event"}
-    return aws_message(headers, json.dumps(payload).encode())
+    return aws_event_stream.event(type, json.dumps(payload).encode())

@@ -105,7 +105,7 @@ def _in_database(path: Path) -> _Kept:
 
 def _in_files(path: Path) -> _Kept:
     """Return the session of a file with its messages, and those that it is a sub-agent of, if they are there."""
-    storage, sessions = path.parents[2], dict[str, _Session]()
+    storage, sessions = path.parent.parent.parent, dict[str, _Session]()
     wanted: Path | None = path
     while wanted is not None and wanted.stem not in sessions:
         given = _document_in(wanted)

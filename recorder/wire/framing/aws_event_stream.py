@@ -73,6 +73,11 @@ def fields(raw: bytes) -> Fields:
     return Fields(event, data, start, len(data))
 
 
+def event(type: str, payload: bytes) -> bytes:
+    """Encode an event in JSON."""
+    return message({":event-type": type, ":content-type": "application/json", ":message-type": "event"}, payload)
+
+
 def exception(type: str, payload: bytes) -> bytes:
     """Encode an error in JSON."""
     return message(
