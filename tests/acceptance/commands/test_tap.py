@@ -90,7 +90,8 @@ def test_a_client_that_says_nothing_leaves_it_to_the_program_to_show_its_format(
     script = """cat; echo '{"type":"system","subtype":"init","session_id":"s"}'"""
     with tapped(tmp_path / "recorder.db", "sh", "-c", script, stdin=subprocess.DEVNULL) as ran:
         ran.communicate(timeout=COMMAND_S)
-        assert recorded(tmp_path / "recorder.db").exchange.api == "stream-json"
+        entry = recorded(tmp_path / "recorder.db")
+        assert (entry.exchange.api, entry.end["close"]["by"]) == ("stream-json", "client")
 
 
 def test_nothing_but_the_program_has_the_streams_of_the_client(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ _IDS = ("_meta", "sessionId")
 """Members of a request beside what it asks for."""
 
 OPEN_LIMIT = 10_000
-"""Calls that have not ended: no editor shows a hundredth of it."""
+"""Sessions, and calls that have not ended: no editor shows a hundredth of it."""
 
 
 class _Chunks(NamedTuple):
@@ -90,7 +90,7 @@ total_tokens totalTokens
 
 
 class _Said(NamedTuple):
-    """The message that is open in a session."""
+    """The message that is open in a thread."""
 
     key: str
     place: tuple[str, str | None]  # the kind of its chunks, and its id
@@ -101,7 +101,7 @@ class _Call(msgspec.Struct):
     """A call of a tool, as its updates have made it so far."""
 
     key: str
-    session: str | None
+    thread: str | None
     members: dict[str, Any]
 
 
@@ -111,11 +111,11 @@ class AcpDecoder(RpcDecoder):
     def __init__(self) -> None:
         super().__init__()
         self._items = 0  # that are not requests
-        self._said: dict[str | None, _Said] = {}  # by session
+        self._said: dict[str | None, _Said] = {}  # by thread
         self._calls: dict[tuple[str | None, str], _Call] = {}
-        self._sessions: list[str] = []
+        self._threads: dict[str, str | None] = {}  # by session: the first one is none
         self._has_asked = False
-        self._spent: list[Usage] = []  # of each turn
+        self._spent = Usage()  # in all turns
         self._costs: dict[str | None, Decimal] = {}  # of each session, in US dollars
         self._usage: Object = {}  # of the last turn
 
@@ -123,6 +123,8 @@ class AcpDecoder(RpcDecoder):
 
     def message(self, message: Object, by: By, *, is_whole: bool = False) -> Facts:
         facts = super().message(message, by, is_whole=is_whole)
+        if text(message, "method") in _SESSIONS:  # the answer for one that is there does not name it
+            facts = [*self._in(text(message, "params", "sessionId")), *facts]
         is_prompt = text(message, "method") == PROMPT and by == "client"
         if not is_prompt or self._has_asked:
             return facts
@@ -170,12 +172,14 @@ class AcpDecoder(RpcDecoder):
 
     def _entered(self, result: Object) -> Facts:
         """Decode the beginning of a session. The model is an option of it, if anything says which one it is."""
-        id = text(result, "sessionId")
-        if id is not None and id not in self._sessions:
-            self._sessions.append(id)
         options = objects(result, "configOptions")
         models = [text(each, "currentValue") for each in options if each.get("category") == "model"]
-        return self._begun(id, text(result, "models", "currentModelId") or next(iter(models), None))
+        return self._in(text(result, "sessionId"), text(result, "models", "currentModelId") or next(iter(models), None))
+
+    def _in(self, session: str | None, model: str | None = None) -> Facts:
+        """Take note of a session. A run has the id of its first."""
+        is_first = self._thread(session) is None
+        return self._begun(session if is_first else None, model if is_first else None)
 
     def _turned(self, message: Object) -> Facts:
         """Decode the end of a turn. One that failed leaves the agent as it is: the next one may do."""
@@ -196,21 +200,21 @@ class AcpDecoder(RpcDecoder):
         gross = sum(filter(None, parts))
         if counts.total_tokens == gross + (counts.output_tokens or 0):
             counts = msgspec.structs.replace(counts, input_tokens=gross)
-        self._spent.append(counts)
+        self._spent = summed([self._spent, counts])
         self._usage = usage
         return self._report()
 
     def _report(self) -> Facts:
         cost = usd(sum(self._costs.values())) if self._costs else None
         details = UsageDetails(reported_cost_usd=cost, reported_cost_source="cost.amount" if cost else None)
-        return (UsageReported(summed(self._spent), as_json(self._usage), details),) if self._spent else ()
+        return (UsageReported(self._spent, as_json(self._usage), details),) if self._usage else ()
 
-    def _charged(self, session: str | None, cost: Object) -> Facts:
+    def _charged(self, thread: str | None, cost: Object) -> Facts:
         """Take the cost of a session so far."""
         amount = exact_amount(self._data, "params.update.cost.amount")
         if amount is None or text(cost, "currency") != "USD":
             return ()
-        self._costs[session] = amount
+        self._costs[thread] = amount
         return self._report()
 
     # -- updates
@@ -218,29 +222,32 @@ class AcpDecoder(RpcDecoder):
     def noticed(self, method: str, params: Object) -> Facts:
         if method != UPDATE:
             return ()
-        session, update = text(params, "sessionId"), object_(params, "update")
+        thread, update = self._thread(text(params, "sessionId")), object_(params, "update")
         kind = text(update, "sessionUpdate") or ""
         if kind in _CHUNKS:
-            return self._chunk(session, kind, update)
+            return self._chunk(thread, kind, update)
         if kind in _CALLS:
-            return *self._end_said(session), *self._called(session, update)
+            return *self._end_said(thread), *self._called(thread, update)
         if kind == "usage_update":
-            return self._charged(session, object_(update, "cost"))
+            return self._charged(thread, object_(update, "cost"))
         if kind in _STEPS:
             told = without_bytes(without(update, ("sessionUpdate", "_meta")))
             return (ToolProgress(kind, text(update, "status") or "", as_json(told)),)
         return (unknown(kind or method),)
 
     def _thread(self, session: str | None) -> str | None:
-        return session if session in self._sessions[1:] else None
+        """Return the thread of a session: None for the first one, and for those that are too many."""
+        if session is None or (session not in self._threads and len(self._threads) >= OPEN_LIMIT):
+            return None
+        return self._threads.setdefault(session, session if self._threads else None)
 
-    def _chunk(self, session: str | None, kind: str, update: Object) -> Facts:
+    def _chunk(self, thread: str | None, kind: str, update: Object) -> Facts:
         facts: list[Fact] = []
         place = (kind, text(update, "messageId"))
-        said = self._said.get(session)
+        said = self._said.get(thread)
         if said is None or said.place != place:
-            facts += self._end_said(session)
-            said = self._begin_said(session, place)
+            facts += self._end_said(thread)
+            said = self._begin_said(thread, place)
             facts.append(ItemStarted(said.key, None, said.stated))
         content = object_(update, "content")
         if not _is_text(content):
@@ -249,32 +256,31 @@ class AcpDecoder(RpcDecoder):
             facts.append(TextAdded(said.key, _CHUNKS[kind].field, 0, content["text"]))
         return facts
 
-    def _begin_said(self, session: str | None, place: tuple[str, str | None]) -> _Said:
+    def _begin_said(self, thread: str | None, place: tuple[str, str | None]) -> _Said:
         chunks = _CHUNKS[place[0]]
-        thread = self._thread(session)
         stated = ItemState(chunks.kind, place[0], item_id=place[1], role=chunks.role, thread_id=thread)
         self._items += 1
-        said = self._said[session] = _Said(f"message {self._items}", place, stated)
+        said = self._said[thread] = _Said(f"message {self._items}", place, stated)
         return said
 
-    def _end_said(self, session: str | None) -> Facts:
-        said = self._said.pop(session, None)
+    def _end_said(self, thread: str | None) -> Facts:
+        said = self._said.pop(thread, None)
         return () if said is None else (ItemFinished(said.key, None, said.stated),)
 
-    def _called(self, session: str | None, update: Object) -> Facts:
+    def _called(self, thread: str | None, update: Object) -> Facts:
         """Decode a call or what changes of it: members that are left out, or null, stay."""
         id = text(update, "toolCallId") or ""
         told = {name: value for name, value in update.items() if value is not None}
-        call = self._calls.get((session, id))
+        call = self._calls.get((thread, id))
         facts: list[Fact] = []
         if call is None:
             if len(self._calls) >= OPEN_LIMIT:
                 return ()
             self._items += 1
-            call = self._calls[session, id] = _Call(f"call {self._items}", session, told)
+            call = self._calls[thread, id] = _Call(f"call {self._items}", thread, told)
             facts.append(ItemStarted(call.key, None, self._call_stated(call)))
         call.members |= told
-        return [*facts, *self._end_call(session, id)] if told.get("status") in _ENDS else facts
+        return [*facts, *self._end_call(thread, id)] if told.get("status") in _ENDS else facts
 
     def _call_stated(self, call: _Call) -> ItemState:
         members = call.members
@@ -287,11 +293,11 @@ class AcpDecoder(RpcDecoder):
             name=name,
             call_id=id,
             texts=(("arguments", 0, as_json(members.get("rawInput") or {})),),
-            thread_id=self._thread(call.session),
+            thread_id=call.thread,
         )
 
-    def _end_call(self, session: str | None, id: str) -> Facts:
-        call = self._calls.pop((session, id))
+    def _end_call(self, thread: str | None, id: str) -> Facts:
+        call = self._calls.pop((thread, id))
         status = text(call.members, "status") or "pending"
         is_over = status in _ENDS
         output = _output(call.members) if is_over else None
@@ -301,11 +307,9 @@ class AcpDecoder(RpcDecoder):
 
     def _settle(self, thread: str | None) -> list[Fact]:
         """End what is open in the session of a turn that is over."""
-        facts: list[Fact] = []
-        for session in [each for each in self._said if self._thread(each) == thread]:
-            facts += self._end_said(session)
-        for session, id in [each for each in self._calls if self._thread(each[0]) == thread]:
-            facts += self._end_call(session, id)
+        facts: list[Fact] = [*self._end_said(thread)]
+        for id in [id for of_thread, id in self._calls if of_thread == thread]:
+            facts += self._end_call(thread, id)
         return facts
 
 

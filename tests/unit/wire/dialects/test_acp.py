@@ -132,6 +132,15 @@ def test_a_second_session_is_a_thread() -> None:
     lines += [update("agent_message_chunk", id, content={"type": "text", "text": id}) for id in ("a", "b")]
     rows = rows_of("acp", lines)
     assert [(row.text, row.thread_id) for row in of_kind("message", rows)] == [("a", None), ("b", "b")]
+    assert rows["exchanges"][0].response_id == "a"
+    assert rows["anomalies"] == []
+
+
+def test_a_session_that_is_loaded_is_that_of_its_request() -> None:
+    asked = said(">", jsonrpc="2.0", id=0, method="session/load", params={"sessionId": "a"})
+    rows = rows_of("acp", [asked, chunk("b", "user_message_chunk", session="a"), ended(0)])
+    assert [(row.role, row.text, row.thread_id) for row in of_kind("message", rows)] == [("user", "b", None)]
+    assert rows["exchanges"][0].response_id == "a"
 
 
 @table(
