@@ -160,7 +160,9 @@ def _line(event: Object) -> bytes:
 
 
 def _message(event: Object) -> bytes:
-    """Encode a message of AWS, whose type is the one member of the event."""
+    """Encode a message of AWS, whose type is the one member of the event. Raises `LookupError` for another event."""
+    if len(event) != 1:
+        raise LookupError("the type of a message")
     [(type, payload)] = event.items()
     return aws_event_stream.event(type, as_json(payload).encode())
 

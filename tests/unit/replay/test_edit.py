@@ -266,6 +266,13 @@ def test_a_prompt_of_ollama_has_no_calls() -> None:
         edited(recorded, EDITS["call"])
 
 
+def test_a_format_that_aws_does_not_speak_cannot_be_edited_in_its_framing() -> None:
+    body = aws_event("chunk", {"type": "message_start", "message": {}})
+    recorded = recording_of(*captured(body, "anthropic", content_type=KIND))
+    with pytest.raises(UsageError, match="has no answer that can be edited"):
+        edited(recorded, EDITS["text"])
+
+
 def test_what_is_not_an_answer_cannot_be_edited() -> None:
     refused = edited(DEMO["anthropic"], parse_edit("1.status=529"))
     for recorded in (refused, msgspec.structs.replace(DEMO["anthropic"], pieces=()), document("openai-chat")):
