@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from recorder.model.events import STDIO
 from recorder.projections.fold import Rows
-from recorder.wire.dialects import by_lines
+from recorder.wire.dialects import by_lines, by_request
 from tests.support.programs import Line, rows_of, said, spoken
 from tests.support.tables import table
 
@@ -154,3 +155,16 @@ def test_a_session_that_is_loaded_is_that_of_its_request() -> None:
 )
 def test_the_first_read_says_what_a_program_speaks(first: bytes, name: str) -> None:
     assert by_lines(first).name == name
+
+
+@table(
+    ("type", "name"),
+    [
+        ("application/json-rpc; protocol=acp", "acp"),
+        ("application/json-rpc", "mcp"),
+        ("application/x-ndjson; format=stream-json", "stream-json"),
+        ("application/x-ndjson", "other"),
+    ],
+)
+def test_a_program_is_of_the_format_that_its_lines_showed_whatever_its_name(type: str, name: str) -> None:
+    assert by_request(STDIO, "/v1/messages", [("content-type", type)], b"{}").name == name
