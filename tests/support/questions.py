@@ -17,6 +17,7 @@ from recorder.archive.opening import open_log
 from recorder.errors import NotFoundError
 from recorder.model.facts import Links
 from recorder.recordings.loader import load_session
+from recorder.recordings.logged_cache import cache_of_log
 from recorder.store.queries.continued import continued
 from recorder.store.queries.costs import exchange_costs, has_prices
 from recorder.store.queries.event_place import event_place
@@ -33,6 +34,7 @@ from recorder.store.queries.session_named import (
 )
 from recorder.store.queries.session_state import earlier_events
 from recorder.store.queries.usage import By, Summed, usage, usage_costs
+from recorder.ui.find import events_with
 
 Question = Callable[[LogReader], Awaitable[Any]]
 
@@ -64,6 +66,8 @@ async def _of_session(log: LogReader, id: str) -> dict[str, Any]:
         "places": [await event_place(log, id, each.exchange_id, 2) for each in exchanges],
         "earlier": [await earlier_events(log, each) for each in exchanges],
         "costs": await exchange_costs(log, id),
+        "cache": await cache_of_log(log, await session_named(log, id), list(enumerate(exchanges, 1))),
+        "found": await events_with(log, id, "letter arrives"),
         "continued": await continued(log, id, Links("a", "b")),
         "recording": (await load_session(log, id)).session,
     }
