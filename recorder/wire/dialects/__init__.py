@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -160,7 +161,8 @@ def by_request(method: str, target: str, headers: Sequence[Header], body: bytes)
     if method == STDIO:
         type = header(headers, "content-type")
         of_type = (each for each in _OF_PROGRAMS if each.program and each.program.media_type == type)
-        return next(of_type, None) or by_path(method, target)
+        declared = (each for each in _DECLARED.values() if each.routes.search(f"{method} {target}"))
+        return next(chain(of_type, declared, [other.DIALECT]))
     found = by_path(method, target)
     if found is not other.DIALECT and found.framing is None:
         return found

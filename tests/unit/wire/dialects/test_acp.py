@@ -167,4 +167,4 @@ def test_the_first_read_says_what_a_program_speaks(first: bytes, name: str) -> N
     ],
 )
 def test_a_program_is_of_the_format_that_its_lines_showed_whatever_its_name(type: str, name: str) -> None:
-    assert by_request(STDIO, "/v1/messages", [("content-type", type)], b"{}").name == name
+    assert by_request(STDIO, "/mcp", [("content-type", type)], b"{}").name == name
