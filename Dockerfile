@@ -12,10 +12,10 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 FROM python:3.13-slim
 COPY constraints.txt /wheels/
 COPY --from=build /wheels/*.whl /wheels/
-RUN pip install --no-cache-dir --constraint /wheels/constraints.txt "$(echo /wheels/*.whl)[postgres]"
+RUN pip install --no-cache-dir --constraint /wheels/constraints.txt "$(echo /wheels/*.whl)[postgres,ship]"
 RUN useradd --uid 10001 --create-home recorder && install --directory --owner recorder --mode 0700 /data
 USER recorder
-ENV RECORDER_DB=/data/recorder.db RECORDER_SERVE_HOST=0.0.0.0 RECORDER_SERVE_PORT=8787
+ENV RECORDER_DB=/data/recorder.db XDG_DATA_HOME=/data RECORDER_SERVE_HOST=0.0.0.0 RECORDER_SERVE_PORT=8787
 VOLUME /data
 EXPOSE 8787
 STOPSIGNAL SIGTERM

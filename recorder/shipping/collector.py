@@ -19,15 +19,25 @@ import os
 import platform
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from recorder.errors import BucketError, StoreError
+from recorder.errors import BucketError, RecorderError, StoreError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import START, Position
-from recorder.journal.reader import INGESTER_LOCK, PARTIAL, carried_path, claimed, is_journal, remove, segment_name
+from recorder.journal.reader import (
+    INGESTER_LOCK,
+    PARTIAL,
+    SUFFIX,
+    carried_path,
+    claimed,
+    is_journal,
+    remove,
+    segment_name,
+)
 from recorder.shipping.bucket import Bucket
 from recorder.shipping.lease import Leases
 from recorder.shipping.segments import END, Segment, Shipped, by_recorder
@@ -39,7 +49,12 @@ from recorder.wire.redaction.bodies import BY_SHAPE, Redactor
 log = logging.getLogger(__name__)
 
 CARRY_SEGMENTS = 16  # an edge ends a segment each second: a quarter of a minute is read again after a restart
-SEGMENTS_AT_ONCE = 8  # of one recorder in one look, 128 MiB at most: then the others come
+Fetched = tuple[Segment, bytes]
+
+THREADS = 16  # that ask the bucket: an answer takes some tens of milliseconds, and edges want several a second each
+FETCH_BYTES = 8 * 2**20  # of one recorder in one look, or one segment: 256 MiB in all threads, then the others come
+FETCH_SEGMENTS = 8  # the same in numbers: a look takes seconds, or leases run out meanwhile
+LATER_S = 2.0  # after a recorder could not be begun: the store refused, or a collector here has not let go of it
 TAKEN_AT_ONCE = 4  # leases in one look: several collectors that begin together share the recorders
 AGAIN_S = 60.0  # after what cannot be taken: an upgrade or a person may help, and nothing else is kept waiting
 
@@ -78,6 +93,8 @@ class Collector:
         self._complained_s = float("-inf")
         self.status = status or Status(bucket.url)
         self._parts = (bucket, keep, store, pause, redactor)
+        self._keep, self._threads = keep, ThreadPoolExecutor(THREADS, thread_name_prefix="bucket")
+        self._outdated: list[str] = []  # objects that were seen in this look
 
     def step(self) -> bool:
         """Look at the bucket once, and ingest what there is. Return whether there was something.
@@ -92,59 +109,101 @@ class Collector:
             return False
         self.status.problems.pop(self._bucket.url, None)
         self._weigh(found)
-        has_taken = False
-        taken = 0
         for recorder_id in [*self._held]:
             if recorder_id not in found:
                 self._drop(recorder_id)
-        for recorder_id, shipped in found.items():
-            is_new = recorder_id not in self._held
-            if is_new and (taken >= TAKEN_AT_ONCE or self._not_before.get(recorder_id, 0) > self._clock()):
-                continue
-            if self._collect(recorder_id, shipped):
-                has_taken = True
-                self._weigh(found)
-            if is_new and recorder_id in self._held:
-                taken += 1
+        wanted = self._wanted(found)
+        has_taken = False
+        for begin in range(0, len(wanted), THREADS):
             if self._pause(0):
                 break
+            batch = wanted[begin : begin + THREADS]
+            fetching = [self._threads.submit(self._fetch, each, found[each]) for each in batch]
+            for recorder_id, fetched in zip(batch, fetching, strict=True):
+                has_taken = self._collect(recorder_id, found[recorder_id], fetched) or has_taken
+        self._weigh(found)
+        self._delete_outdated()
         return has_taken
+
+    def _wanted(self, found: Mapping[str, Shipped]) -> list[str]:
+        """Return the recorders to look at: those of this collector, and some of the others."""
+        now_s = self._clock()
+        others: list[str] = []
+        for recorder_id, shipped in found.items():
+            if recorder_id in self._held or self._not_before.get(recorder_id, 0) > now_s:
+                continue
+            if self._leases.may_be_had(recorder_id, shipped):
+                others.append(recorder_id)
+        return [*self._held, *others[:TAKEN_AT_ONCE]]
+
+    def _fetch(self, recorder_id: str, shipped: Shipped) -> list[Fetched] | None:
+        """Return segments that are next of one recorder; None if its lease is not to be had. In a thread."""
+        if not self._leases.hold(recorder_id, shipped):
+            return None
+        collection = self._held.get(recorder_id)
+        return [] if collection is None else collection.fetch(shipped)
+
+    def _delete_outdated(self) -> None:
+        """Delete what is not needed any more, of all recorders with one request."""
+        names, self._outdated = self._outdated, []
+        try:
+            if self._keep is not None:
+                segments = [name for name in names if name.endswith(SUFFIX)]
+                list(self._threads.map(self._copy, segments))
+            self._bucket.delete(names)
+        except BucketError as error:  # the next look sees them again
+            self._complain(error)
+
+    def _copy(self, name: str) -> None:
+        assert self._keep is not None
+        self._keep.put(name, self._bucket.get(name))
 
     def close(self) -> None:
         """Let go of all recorders. What was taken is in the log."""
+        is_there = True  # the bucket: of one that is away nobody waits for more than one answer
         for recorder_id in [*self._held]:
-            self._drop(recorder_id)
+            is_there = self._drop(recorder_id, releases=is_there)
+        self._threads.shutdown()
 
-    def _collect(self, recorder_id: str, shipped: Shipped) -> bool:
-        """Take what there is of one recorder, if it is for this collector."""
+    def _collect(self, recorder_id: str, shipped: Shipped, fetching: Future[list[Fetched] | None]) -> bool:
+        """Take what was fetched of one recorder, if it is for this collector. Return whether there was something."""
         try:
-            if not self._leases.hold(recorder_id, shipped):
+            fetched = fetching.result()
+            if fetched is None:
                 self._drop(recorder_id)
                 return False
-            if shipped.is_empty:  # but for its lease, which somebody could not delete
+            if shipped.is_empty:
+                self._outdated += shipped.leases  # which somebody could not delete
                 self._drop(recorder_id)
                 return False
-            collection = self._held.get(recorder_id) or self._begin(recorder_id, shipped)
-            taken = collection.take(shipped)
-            self.status.segments += len(taken)
-            self.status.size_bytes += sum(each.object.size_bytes for each in taken)
-            if collection.has_finished:
-                self._drop(recorder_id)
+            collection = self._held.get(recorder_id)
+            if collection is None:  # where it begins is known now, so the next look fetches
+                self._begin(recorder_id, shipped)
+                return True
+            collection.take(fetched, shipped)
+            self._outdated += collection.outdated(shipped)
+            self.status.segments += len(fetched)
+            self.status.size_bytes += sum(len(data) for _, data in fetched)
             self.status.problems.pop(recorder_id, None)
+            if collection.has_finished:
+                self._outdated += shipped.leases
+                self._drop(recorder_id)
+            return bool(fetched)
         except (StoreError, Stopped):
             raise
         except BucketError as error:
             self._complain(error)
-            return False
+            if recorder_id not in self._held:
+                self._not_before[recorder_id] = self._clock() + LATER_S
         except Exception as error:  # what is wrong with one recorder must not keep others from being collected
-            log.error("the segments of %s stay where they are: %s", recorder_id, error)
+            is_ours = not isinstance(error, RecorderError)
+            log.error("the segments of %s stay where they are: %s", recorder_id, error, exc_info=is_ours)
             self.status.problems[recorder_id] = str(error)
             self._not_before[recorder_id] = self._clock() + AGAIN_S
             self._drop(recorder_id)
-            return False
-        return bool(taken)
+        return False
 
-    def _begin(self, recorder_id: str, shipped: Shipped) -> _Collection:
+    def _begin(self, recorder_id: str, shipped: Shipped) -> None:
         collection = _Collection(recorder_id, self._root, *self._parts)
         try:
             collection.begin(shipped)
@@ -152,14 +211,17 @@ class Collector:
             collection.close()
             raise
         self._held[recorder_id] = collection
-        return collection
 
-    def _drop(self, recorder_id: str) -> None:
+    def _drop(self, recorder_id: str, *, releases: bool = True) -> bool:
+        """Let go of a recorder. Return whether its lease is deleted; else that runs out."""
         collection = self._held.pop(recorder_id, None)
         if collection is not None:
             collection.close()
-        with suppress(BucketError):  # it runs out
-            self._leases.release(recorder_id)
+        with suppress(BucketError):
+            if releases:
+                self._leases.release(recorder_id)
+                return True
+        return False
 
     def _weigh(self, found: dict[str, Shipped]) -> None:
         """Note what waits: segments of recorders that this collector has, and of those that nobody has taken."""
@@ -200,6 +262,7 @@ class _Collection:
         self._claim, self._is_mine = ExitStack(), False
         self._ingester: Ingester | None = None
         self._newest = 0  # segment that was taken
+        self._carried: set[str] = set()  # objects that were made here
         self.has_finished = False
 
     def begin(self, shipped: Shipped) -> None:
@@ -226,21 +289,46 @@ class _Collection:
         """Return the segments that are not in the log."""
         return [each for each in segments if each.number > self._newest]
 
-    def take(self, shipped: Shipped) -> list[Segment]:
-        """Ingest what is new, and delete from the bucket what is not needed any more. Return what was ingested."""
+    def fetch(self, shipped: Shipped) -> list[Fetched]:
+        """Return the next segments. Those before one that cannot be taken are returned without it. In a thread."""
+        fetched: list[Fetched] = []
+        left_bytes = FETCH_BYTES
+        for segment in self.rest(shipped.segments)[:FETCH_SEGMENTS]:
+            left_bytes -= segment.object.size_bytes
+            if fetched and left_bytes < 0:
+                break
+            try:
+                segment.require_size()
+                data = self._bucket.get(segment.object.name)
+                segment.check(data)
+            except RecorderError:
+                if not fetched:
+                    raise
+                break
+            fetched.append((segment, data))
+        return fetched
+
+    def take(self, fetched: Iterable[Fetched], shipped: Shipped) -> None:
+        """Ingest segments. After the last one of a recorder that has ended, end what is open."""
         assert self._ingester is not None
-        rest = self.rest(shipped.segments)
-        taken = rest[:SEGMENTS_AT_ONCE]
-        for segment in taken:
-            self._fetch(segment)
+        for segment, data in fetched:
+            path = self._directory / segment_name(segment.number)
+            partial = path.with_suffix(PARTIAL)
+            partial.write_bytes(data)
+            partial.rename(path)
             self._ingester.drain()
             self._newest = segment.number
-        if shipped.has_ended and taken == rest:
+        if shipped.has_ended and not self.rest(shipped.segments):
             self._finish(shipped)
-        else:
-            place = self._ingester.place
-            self._delete([each for each in shipped.segments if each.number < place.segment], self._outdated(shipped))
-        return taken
+
+    def outdated(self, shipped: Shipped) -> list[str]:
+        """Return the objects that are not needed any more."""
+        if self._ingester is None or self.has_finished:
+            return []
+        place = self._ingester.place
+        names = [each.object.name for each in shipped.segments if each.number < place.segment]
+        carried = self._object(carried_path(self._directory, place))
+        return [*names, *(name for name in shipped.carried if name != carried), *sorted(shipped.leases)[:-1]]
 
     def close(self) -> None:
         """Remove the folder, if it is this collector's."""
@@ -248,37 +336,23 @@ class _Collection:
             remove(self._directory)
         self._claim.close()
 
-    def _fetch(self, segment: Segment) -> None:
-        segment.require_size()
-        data = self._bucket.get(segment.object.name)
-        segment.check(data)
-        path = self._directory / segment_name(segment.number)
-        partial = path.with_suffix(PARTIAL)
-        partial.write_bytes(data)
-        partial.rename(path)
-
     def _finish(self, shipped: Shipped) -> None:
         """End what is open: nothing follows. Its place in the log goes after the segments, which it says are done."""
         assert self._ingester is not None
         self._ingester.end()
-        self._delete(shipped.segments, self._outdated(shipped, has_ended=True))
+        segments, end = [each.object.name for each in shipped.segments], f"{self._recorder_id}/{END}"
+        if self._keep is not None:
+            for name in [*segments, end]:  # with its end it can be collected again
+                self._keep.put(name, self._bucket.get(name))
+        self._bucket.delete([*segments, *shipped.carried])
+        for name in self._carried - {*shipped.carried}:  # since that was seen
+            self._bucket.delete([name])
         self._ingester.forget()
-        self._bucket.delete([f"{self._recorder_id}/{END}"])
+        self._bucket.delete([end])
         self.has_finished = True
 
-    def _outdated(self, shipped: Shipped, *, has_ended: bool = False) -> list[str]:
-        assert self._ingester is not None
-        current = "" if has_ended else self._object(carried_path(self._directory, self._ingester.place))
-        return [name for name in shipped.carried if name != current]
-
-    def _delete(self, segments: Iterable[Segment], others: list[str]) -> None:
-        names = [each.object.name for each in segments]
-        if self._keep is not None:
-            for name in names:
-                self._keep.put(name, self._bucket.get(name))
-        self._bucket.delete([*names, *others])
-
     def _put_carried(self, path: Path) -> None:
+        self._carried.add(self._object(path))
         try:
             self._bucket.put(self._object(path), path.read_bytes())
         except BucketError as error:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from recorder.shipping.bucket import Bucket
 from recorder.shipping.segments import LEASE, Shipped
 
-LEASE_S = 15.0  # a commit takes a second, on a slow disk some more; for so long nobody takes what a dead one had
-RENEW_S = LEASE_S / 3
+LEASE_S = 20.0  # a look takes a few seconds, of a slow store some more; for so long nobody takes what a dead one had
+RENEW_S = LEASE_S / 4
 
 
 class _Seen(NamedTuple):
@@ -34,6 +34,14 @@ class Leases:
         self._tried: dict[str, int] = {}  # numbers that were made, or may have been: an answer may have been lost
         self._seen: dict[str, _Seen] = {}
 
+    def may_be_had(self, recorder_id: str, shipped: Shipped) -> bool:
+        """Return whether it is worth a try to take a lease. This asks nobody."""
+        now_s, number = self._clock(), shipped.lease
+        seen = self._seen.get(recorder_id)
+        if seen is None or seen.number != number:
+            self._seen[recorder_id] = seen = _Seen(number, now_s)
+        return number == 0 or now_s - seen.since_s > LEASE_S or self._tried.get(recorder_id) == number
+
     def hold(self, recorder_id: str, shipped: Shipped) -> bool:
         """Return whether this collector has the lease now: it keeps it, or takes one that is free or has run out.
 
@@ -44,7 +52,10 @@ class Leases:
         is_held = held is not None and held.number == shipped.lease
         if held is not None and is_held and now_s - held.since_s < RENEW_S:
             return True
-        if is_held or self._is_ours(recorder_id, shipped.lease) or self._is_free(recorder_id, shipped.lease, now_s):
+        is_tried = self._tried.get(recorder_id) == shipped.lease and shipped.lease > 0
+        if is_held or (
+            self._is_ours(recorder_id, shipped.lease) if is_tried else self.may_be_had(recorder_id, shipped)
+        ):
             return self._take(recorder_id, shipped, now_s)
         self._held.pop(recorder_id, None)
         return False
@@ -56,12 +67,6 @@ class Leases:
         if held is not None:
             self._bucket.delete([_name(recorder_id, held.number)])
 
-    def _is_free(self, recorder_id: str, number: int, now_s: float) -> bool:
-        seen = self._seen.get(recorder_id)
-        if seen is None or seen.number != number:
-            self._seen[recorder_id] = seen = _Seen(number, now_s)
-        return number == 0 or now_s - seen.since_s > LEASE_S
-
     def _is_ours(self, recorder_id: str, number: int) -> bool:
         """Return whether a number is one that was made here, whatever the store answered."""
         return self._tried.get(recorder_id) == number and self._bucket.get(_name(recorder_id, number)) == self._me
@@ -72,7 +77,6 @@ class Leases:
             self._held.pop(recorder_id, None)
             return False
         self._held[recorder_id] = _Seen(number, now_s)
-        self._bucket.delete(shipped.leases)
         return True
 
 

@@ -140,16 +140,19 @@ def test_a_second_collector_goes_on_where_one_died(
     assert names(bucket) == set()
 
 
-def test_collected_segments_are_kept_where_that_is_asked_for(
+def test_collected_segments_are_kept_where_that_is_asked_for_and_can_be_collected_again(
     bucket: Bucket, journal: Journal, store: Store, tmp_path: Path
 ) -> None:
     told(journal)
     journal.close()
     ship_rest(bucket, journal.directory)
-    before = {each.name: bucket.get(each.name) for each in bucket.list() if each.name.endswith(".seg")}
+    before = {each.name: bucket.get(each.name) for each in bucket.list()}
     kept = Bucket(parse_prefix(f"file:{tmp_path / 'kept'}"), "collect")
     Collecting(bucket, store, tmp_path / "one", keep=kept).drain()
     assert {each.name: kept.get(each.name) for each in kept.list()} == before
+    with Store(empty(tmp_path / "again.db")) as again:
+        Collecting(kept, again, tmp_path / "other").drain()
+    assert entries(tmp_path / "again.db") == entries(tmp_path / "collected.db")
 
 
 @pytest.mark.parametrize("damage", ["version", "checksum"])
@@ -225,3 +228,15 @@ def test_segments_of_open_streams_stay_until_these_are_carried_over(
     collecting.drain()
     found = by_recorder(bucket.list())[ID]
     assert (found.segments, found.carried) == (before, [])
+
+
+def test_segments_before_one_that_cannot_be_taken_are_taken(
+    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path
+) -> None:
+    told(journal)
+    ship(bucket, journal)
+    fifth = by_recorder(bucket.list())[ID].segments[4].object.name
+    (tmp_path / "bucket" / fifth).write_bytes(b"rec")
+    collecting.drain()
+    assert collecting.collector.status.segments == 4
+    assert fifth in collecting.collector.status.problems[ID]

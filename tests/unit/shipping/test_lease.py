@@ -42,7 +42,6 @@ def test_one_of_two_has_a_recorder_and_keeps_it(bucket: Bucket, clock: Clock) ->
         assert (holds(one, bucket), holds(other, bucket)) == (True, False)
         clock.now_s += RENEW_S + 1
     assert look(bucket).lease == 10
-    assert len(look(bucket).leases) == 1
 
 
 def test_of_two_that_saw_the_same_one_has_it(bucket: Bucket, clock: Clock) -> None:
