@@ -40,7 +40,7 @@ from recorder.journal.reader import (
 )
 from recorder.shipping.bucket import Bucket
 from recorder.shipping.lease import Leases
-from recorder.shipping.segments import END, Segment, Shipped, by_recorder
+from recorder.shipping.segments import END, Segment, Shipped, by_recorder, in_order
 from recorder.shipping.status import Status
 from recorder.store.write.retry import COMPLAIN_S, Pause, Stopped
 from recorder.store.write.writer import Store
@@ -327,8 +327,10 @@ class _Collection:
             return []
         place = self._ingester.place
         names = [each.object.name for each in shipped.segments if each.number < place.segment]
-        carried = self._object(carried_path(self._directory, place))
-        return [*names, *(name for name in shipped.carried if name != carried), *sorted(shipped.leases)[:-1]]
+        # Not what is after it: a collector that was thought dead may have put that, and the log may be there.
+        current = in_order(self._object(carried_path(self._directory, place)))
+        names += [name for name in shipped.carried if in_order(name) < current]
+        return [*names, *shipped.leases[:-1]]
 
     def close(self) -> None:
         """Remove the folder, if it is this collector's."""

@@ -97,7 +97,13 @@ def by_recorder(objects: Iterable[StoredObject]) -> dict[str, Shipped]:
             shipped.has_ended = True
     for shipped in found.values():
         shipped.segments.sort()
+        shipped.leases.sort(key=in_order)
     return found
+
+
+def in_order(name: str) -> tuple[int, str]:
+    """Return what sorts leases, and carried records, by their numbers: these may outgrow their zeros in some weeks."""
+    return len(name), name
 
 
 def segment_object(recorder_id: str, path: Path, data: bytes) -> str:
