@@ -1,8 +1,8 @@
 """The cassettes that `recorder demo` answers from, recorded again: `python -m tools.demo_cassettes`, three minutes.
 
-The scripted provider of the tests is asked, at its own pace, what `recorder demo` asks, then a question for each of the
-keywords that `recorder.demo` knows, and then what `recorder probe` asks. Each wire format gets what speaks it, in the
-folder of its dialect.
+With names of formats only their cassettes are written. The scripted provider of the tests is asked, at its own pace,
+what `recorder demo` asks, then a question for each of the keywords that `recorder.demo` knows, and then what `recorder
+probe` asks. Each wire format gets what speaks it, in the folder of its dialect.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,10 +22,12 @@ from recorder.commands.demo import converse, recorder_before
 from recorder.demo.provider import CASSETTE
 from recorder.model.events import Recording
 from recorder.probe.apis import APIS
+from recorder.probe.hosted import events_in
 from recorder.recordings.loader import load_session
 from recorder.store.location import database_url
 from recorder.store.queries.session_list import list_sessions
 from recorder.wire import dialects
+from recorder.wire.dialects.json_values import objects
 from tests.support.provider.server import start
 from tests.support.rows import make_session
 
@@ -188,28 +190,108 @@ async def ask_all(base_url: str, api: str) -> None:
                 tasks.create_task(client.request(method, path, headers=headers))
 
 
+OF_HOSTED = (ASKED[0], WEATHER, "What is the search about?", "Please fail.", *REFUSED)
+"""Questions to a hosted agent; without one, the first is that to a session which is asked later."""
+
+
+async def ask_openai_agents(client: httpx.AsyncClient) -> None:
+    """Make a session for each question, go on with results where it waits for some, and follow one that is there."""
+    path = "/v1/agents/sessions"
+    for text in OF_HOSTED:
+        body = {"agent": {"model": "gpt-demo"}, "environment": {"type": "none"}, "input": text}
+        if text in REFUSED:
+            await client.post(path, json=body)
+        events = events_in((await client.post(path, json={**body, "stream": True})).content)
+        calls = objects([each.get("item") for each in events if each.get("type") == "agent.session.turn.item.done"])
+        results = [
+            {
+                "type": "agent.session.input.tool_result",
+                "success": True,
+                "call_id": call["call_id"],
+                "turn_id": call["turn_id"],
+                "output": "18 °C, clear",
+            }
+            for call in calls
+            if call["type"] == "function_call"
+        ]
+        if results:
+            [id] = {each["session_id"] for each in events if "session_id" in each}
+            await client.post(f"{path}/{id}/events", json={"events": results})
+            await client.get(f"{path}/{id}/events")
+    made = await client.post(path, json={**body, "input": ASKED[0]})
+    await client.get(f"{path}/{made.json()['id']}/events")
+
+
+async def ask_anthropic_sessions(client: httpx.AsyncClient) -> None:
+    """Make a session for each question, and one that is asked when it is there."""
+    path = "/v1/sessions"
+    for text in (*OF_HOSTED, ""):
+        asked = {"type": "user.message", "content": [{"type": "text", "text": text or ASKED[0]}]}
+        body: Json = {"agent": "agent_demo", "environment_id": "env_demo"}
+        made = await client.post(path, json={**body, "initial_events": [asked]} if text else body)
+        if made.status_code != 200:
+            continue
+        events = f"{path}/{made.json()['id']}/events"
+        if not text:
+            await client.post(events, json={"events": [asked]})
+        stream = events_in((await client.get(f"{events}/stream?event_deltas[]=agent.message")).content)
+        results = [
+            {
+                "type": "user.custom_tool_result",
+                "custom_tool_use_id": call["id"],
+                "content": [{"type": "text", "text": "18 °C, clear"}],
+            }
+            for call in stream
+            if call.get("type") == "agent.custom_tool_use"
+        ]
+        if results:
+            await client.post(events, json={"events": results})
+            await client.get(f"{events}/stream?event_deltas[]=agent.message")
+        await client.get(events)
+
+
+HOSTED: Mapping[str, Callable[[httpx.AsyncClient], Awaitable[None]]] = {
+    "openai-agents": ask_openai_agents,
+    "anthropic-sessions": ask_anthropic_sessions,
+}
+
+
+async def ask_hosted(base_url: str, api: str) -> None:
+    async with httpx.AsyncClient(base_url=base_url, timeout=120) as client:
+        await HOSTED[api](client)
+
+
 NOT_PROBED = frozenset({"text", "stop", "resume"})
 """Cases of `recorder probe` that the answer to any question passes."""
 
+NOT_PROBED_OF_HOSTED = {"openai-agents": frozenset({"stop"}), "anthropic-sessions": frozenset({"session", "stop"})}
+"""They follow no stream to its end: a question that is like them would be answered by a session without one."""
+
 
 async def probe(base_url: str, api: str, path: Path) -> None:
-    cases = [f"--only={case.name}" for case in APIS[api].cases if not (case.needs_key or case.name in NOT_PROBED)]
+    left_out = NOT_PROBED_OF_HOSTED.get(api, NOT_PROBED)
+    cases = [f"--only={case.name}" for case in APIS[api].cases if not (case.needs_key or case.name in left_out)]
     words = [sys.executable, "-m", "recorder", "probe", base_url, "--api", api, "--db", str(path), *cases]
     await (await asyncio.create_subprocess_exec(*words)).wait()
 
 
-async def record(path: Path) -> Mapping[str, list[Recording]]:
-    """Return what was recorded of each wire format; the session of the demo comes first."""
+async def record(path: Path, chosen: Collection[str]) -> Mapping[str, list[Recording]]:
+    """Return what was recorded of wire formats; the session of the demo comes first."""
+    plain = [api for api in FORMATS if api in chosen]
+    hosted = [api for api in HOSTED if api in chosen]
     url = database_url(path)
     async with await start() as provider:
         async with recorder_before(provider.base_url, url) as base_url:
-            await converse(base_url, "demo")
+            if plain:
+                await converse(base_url, "demo")
             async with asyncio.TaskGroup() as tasks:
-                for api in FORMATS:
+                for api in plain:
                     tasks.create_task(ask_all(f"{base_url}/s/{api}", api))
-        for api in FORMATS:
+                for api in hosted:
+                    tasks.create_task(ask_hosted(f"{base_url}/s/{api}", api))
+        for api in (*plain, *hosted):
             await probe(provider.base_url, api, path)
-    found: dict[str, list[Recording]] = {api: [] for api in FORMATS}
+    found: dict[str, list[Recording]] = {api: [] for api in (*FORMATS, *HOSTED)}
     async with await open_log(url) as log:
         for session in reversed(await list_sessions(log)):
             for recorded in (await load_session(log, session.session_id)).recordings:
@@ -219,15 +301,17 @@ async def record(path: Path) -> Mapping[str, list[Recording]]:
 
 def _format_of(session: str, api: str) -> str:
     """The format whose cassette an exchange goes into; a connection over WebSocket goes where its turns go."""
-    if session in FORMATS:
+    if session in FORMATS or session in HOSTED:
         return session
-    return api if api in FORMATS else "openai-responses"
+    return api if api in FORMATS or api in HOSTED else "openai-responses"
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = asyncio.run(record(Path(folder) / "demo.db"))
-    for api, recordings in found.items():
+        chosen = sys.argv[1:] or [*FORMATS, *HOSTED]
+        found = asyncio.run(record(Path(folder) / "demo.db", chosen))
+    for api in chosen:
+        recordings = found[api]
         path = Path(dialects.__path__[0]) / api.replace("-", "_") / CASSETTE
         exchanges = [(each.exchange, each.events) for each in recordings]
         path.write_bytes(b"".join(cassette_lines(make_session(name="demo"), exchanges)))

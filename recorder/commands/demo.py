@@ -102,9 +102,9 @@ def command(ctx: click.Context, db: str | None, serve: bool, port: int) -> None:
     """Record, show, count and replay a session against a built-in upstream: no key, no network, under 15 seconds.
 
     With --serve the upstream stays up: a provider on this machine for OpenAI Responses, also over WebSocket, and Chat
-    Completions, Anthropic Messages and Gemini, which prints its URL on stdout. Its answers are bundled recordings. It
-    accepts any key but those with the word wrong in them. Words in a question choose the answer: weather, search,
-    refuse, slow, fail, rate limit, unauthorized, bad request; for agents also shell and delegate.
+    Completions, Anthropic Messages, Gemini and hosted agents, which prints its URL on stdout. Its answers are bundled
+    recordings. It accepts any key but those with the word wrong in them. Words in a question choose the answer:
+    weather, search, refuse, slow, fail, rate limit, unauthorized, bad request; for agents also shell and delegate.
 
     \b
     recorder demo

@@ -53,7 +53,13 @@ DRAIN_S = 60.0  # for the database to have all of it: the verdict is on what it 
 
 @click.command()
 @click.argument("url")
-@click.option("--api", type=click.Choice(list(APIS)), required=True, help="The API that the gateway is to speak.")
+@click.option(
+    "--api",
+    type=click.Choice(list(APIS)),
+    metavar="API",
+    required=True,
+    help=f"The API that the gateway is to speak: {', '.join(APIS)}.",
+)
 @click.option(
     "--key-env",
     metavar="NAME",

@@ -13,7 +13,7 @@ from recorder.journal.format import Mark, Record
 from recorder.model.events import Event, ExchangeEnd, RequestHead, ResponseHead
 from recorder.wire.dialects import by_path
 from recorder.wire.dialects.dialect import HostedSession
-from recorder.wire.dialects.json_values import request_object, text
+from recorder.wire.dialects.json_values import request_object
 from recorder.wire.grouping.session import Grouping, by_answer
 
 HELD_LIMIT = 256 * 1024  # bytes of an answer: above any description of an agent that a session repeats
@@ -83,9 +83,7 @@ class SessionInAnswer:
             self._document += event.raw
             is_whole = self._document.rstrip().endswith(b"}")  # perhaps: else it is not worth to be read
             payload = self._document if is_whole else b""
-        said = request_object(payload)
-        found = [text(said, *path.split(".")) for path in self._hosted.made_ids]
-        return next(filter(None, found), None)
+        return self._hosted.id_in(request_object(payload))
 
 
 def session_in_answer(head: RequestHead, started_ns: int) -> SessionInAnswer | None:

@@ -101,12 +101,12 @@ class Shapes:
     """All shapes of an API, by name."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self.text = text
 
     @cached_property
     def by_name(self) -> Mapping[str, Shape]:
         found: dict[str, Shape] = {}
-        for line in rows(self._text):
+        for line in rows(self.text):
             family, types, shape = _shape(line)
             found |= dict.fromkeys([f"{family}{type}" for type in types], shape)
         return found

@@ -75,8 +75,9 @@ class ProbeAnswer(StreamView):
 
     @property
     def text(self) -> str:
-        """Return all messages of the model."""
-        return "".join(item.text or "" for item in self.first_choice if item.kind == "message")
+        """Return all messages of the model. A session of a hosted agent repeats those of its user."""
+        said = [item for item in self.first_choice if item.kind == "message" and item.role != "user"]
+        return "".join(item.text or "" for item in said)
 
     @property
     def calls(self) -> Sequence[ItemRow]:

@@ -8,6 +8,7 @@ it starts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -46,14 +47,16 @@ class ProbeCall(NamedTuple):
     body: Json | None = None
     key: str | None = None  # in place of the given one
     leaves_after: int | None = None  # frames, after which the client leaves
+    leaves_at: re.Pattern[bytes] | None = None  # what is in the last event that the client waits for
 
 
 class Progress(NamedTuple):
-    """What is known when a request is made: the settings of the run, and the answer to the step before it."""
+    """What is known when a request is made: the settings of the run, and what was last answered in its case."""
 
     model: str
     is_streamed: bool
     received: bytes = b""
+    first: bytes = b""  # the answer to the first step
 
 
 class ProbeStep(NamedTuple):

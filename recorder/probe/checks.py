@@ -61,6 +61,12 @@ def answers(answer: ProbeAnswer) -> Iterable[Fault]:
         yield "PR013", f"content-type: {answer.content_type or 'none'}, body: {beginning}"
 
 
+def accepted(answer: ProbeAnswer) -> Iterable[Fault]:
+    """Yield the refusal of what has to be accepted, whatever the answer is."""
+    if answer.status >= 300:
+        yield "PR010", f"status {answer.status}{_message(answer)}"
+
+
 @_of_good
 def document(answer: ProbeAnswer, shapes: Shapes, kind: str) -> Iterable[Fault]:
     """Check a plain answer against the shape that the API declares for it."""

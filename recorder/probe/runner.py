@@ -70,15 +70,17 @@ async def send_all(url: str, plan: Plan, report: Callable[[Sent], None]) -> list
     found: list[Sent] = []
     async with httpx.AsyncClient(base_url=url, timeout=plan.silence_s, trust_env=False) as client:
         for case, mode in plan.cases:
-            before = b""
+            first = before = b""
             for number, step in enumerate(case.steps, 1):
-                call = step.make(Progress(plan.model, mode == "streamed", before))
+                call = step.make(Progress(plan.model, mode == "streamed", before, first))
                 if call is None:
                     break
                 began_s = time.monotonic()
-                status, before, trouble = await _send(client, plan, call)
+                status, received, trouble = await _send(client, plan, call)
+                before = received or before
+                first = first or received
                 seconds = time.monotonic() - began_s
-                sent = Sent(plan.api, case, mode, step, number, status, before, trouble, seconds)
+                sent = Sent(plan.api, case, mode, step, number, status, received, trouble, seconds)
                 report(sent)
                 found.append(sent)
     return found
@@ -101,7 +103,7 @@ async def _send(client: httpx.AsyncClient, plan: Plan, call: ProbeCall) -> _Repl
                 if len(body) > BODY_LIMIT_BYTES:
                     trouble = "too large"
                     break
-                if call.leaves_after is not None and _frames(body) >= call.leaves_after:
+                if _has_enough(call, body):
                     break
     except TimeoutError:
         trouble = "endless"
@@ -110,6 +112,13 @@ async def _send(client: httpx.AsyncClient, plan: Plan, call: ProbeCall) -> _Repl
     except httpx.HTTPError:
         trouble = "broke off"
     return _Reply(status, bytes(body), trouble)
+
+
+def _has_enough(call: ProbeCall, body: bytearray) -> bool:
+    """Return whether the client leaves: after so many events, or at one, which is there to its end."""
+    if call.leaves_at is not None and body.endswith((b"\n\n", b"\r\n\r\n")):
+        return call.leaves_at.search(body) is not None
+    return call.leaves_after is not None and _frames(body) >= call.leaves_after
 
 
 def _frames(body: bytearray) -> int:

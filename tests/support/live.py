@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from recorder.ingest.assembler import Assembler
-from recorder.journal.format import START, Record
+from recorder.journal.format import START, Mark, Record
 from recorder.model.events import WEBSOCKET, Event, Exchange, Recording
 from recorder.projections.fold import Folding, Rows
+from recorder.wire.framing.websocket import encode_close
 from recorder.wire.recording import recording_of
 from tests.support.websocket import Connection
 
@@ -162,6 +163,14 @@ class Live:
         folding = Folding(exchange)
         folding.apply_all(self.events(exchange))
         return folding.rows()
+
+
+def answered(target: str, before: Sequence[Json], asked: Json, *messages: Any) -> Recording:
+    """The first turn of a connection on which the server says something, and leaves."""
+    made = Connection(target).client(before[0]).server(*before[1:]).client(asked).server(*messages)
+    made.add(Mark.CHUNK, encode_close(1000, "")).add(Mark.CHUNK, b"").end("eof")
+    live = Live(made)
+    return live.recording(live.turns[0])
 
 
 def turns_of(connection: Connection) -> Sequence[Rows]:

@@ -195,6 +195,11 @@ class HostedSession(msgspec.Struct, frozen=True):
     made: re.Pattern[str]  # of "METHOD /path", of the request that makes one
     made_ids: tuple[str, ...]  # paths in its answer, or in an event of that, of which the first that is there is the id
 
+    def id_in(self, said: Object) -> str | None:
+        """Return the id of a session that was made, as its answer says it, or an event of that."""
+        found = [text(said, *path.split(".")) for path in self.made_ids]
+        return next(filter(None, found), None)
+
 
 class ResponseRoutes(msgspec.Struct, frozen=True):
     """The requests for a response by its id, each a pattern of "METHOD /path" with the id in one of its groups."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,14 +13,16 @@ import openai
 import pytest
 from google.genai import errors as gemini_errors
 from google.genai._interactions import InternalServerError
+from openai.types.beta.agent_session_requires_action_event import AgentSessionRequiresActionEvent
 
 from recorder.commands.demo import connected
 from recorder.commands.serving.listening import listening
 from recorder.demo.provider import KEYWORDS, bundled, provider, question_of
 from recorder.errors import RecorderError
 from recorder.replay.matching import request_of
+from tests.support.hosted import read_anthropic
 from tests.support.probe.gateway import faults_in, probed
-from tests.support.sdks import ASKS, InteractionError
+from tests.support.sdks import ASKS, InteractionError, anthropic_client, openai_client
 
 WEATHER_TOOL = {"type": "function", "name": "get_weather", "parameters": {"type": "object", "properties": {}}}
 CITIES = [("get_weather", {"city": "Paris", "unit": "celsius"}), ("get_weather", {"city": "Zürich", "unit": "celsius"})]
@@ -155,7 +158,45 @@ async def test_a_websocket_elsewhere_is_declined(client: httpx.AsyncClient) -> N
             pass
 
 
+def ask_openai_agent(url: str) -> None:
+    made: Any = {"agent": {"model": "gpt-5.5"}, "environment": {"type": "none"}}
+    with openai_client(url) as client:
+        sessions = client.beta.agents.sessions
+        result = sessions.create(**made, input="What is a stream?", stream=True).get_final_result()
+        assert result.output_text.startswith(BEGINNINGS["Hello!"])
+        *_, last = sessions.create(**made, input="The weather?", stream=True)
+        assert isinstance(last, AgentSessionRequiresActionEvent)
+        called: Any = last.session.required_actions
+        given: Any = {"type": "agent.session.input.tool_result", "success": True, "output": "18 °C"}
+        results: Any = [{**given, "call_id": call.call_id, "turn_id": call.turn_id} for call in called]
+        sessions.events.create(last.session.id, events=results)
+        answered = [*sessions.events.stream(last.session.id)]
+    assert [(call.name, call.arguments) for call in called] == CITIES
+    assert answered[-1].type == "agent.session.idle"
+
+
+async def test_an_agent_of_openai_is_asked_and_waits_for_a_tool(base_url: str) -> None:
+    await asyncio.to_thread(ask_openai_agent, base_url)
+
+
+def ask_claude_agent(url: str) -> None:
+    content: Any = [{"type": "text", "text": "Anything"}]
+    with anthropic_client(url) as client:
+        sessions = client.beta.sessions
+        id = sessions.create(agent="agent_1", environment_id="env_1").id
+        sessions.events.send(id, events=[{"type": "user.message", "content": content}])
+        with sessions.events.stream(id, event_deltas=["agent.message"]) as events:
+            reading = read_anthropic(events)
+        listed = sessions.events.list(id).data
+    assert reading.texts[0].startswith(BEGINNINGS["Hello!"])
+    assert "agent.message" in [each.type for each in listed]
+
+
+async def test_an_agent_of_claude_answers_a_session_that_is_asked_later(base_url: str) -> None:
+    await asyncio.to_thread(ask_claude_agent, base_url)
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("api", FORMATS)
+@pytest.mark.parametrize("api", [*FORMATS, "anthropic-sessions", "openai-agents"])
 async def test_a_probe_finds_nothing(base_url: str, api: str) -> None:
     assert faults_in(await probed(base_url, api)) == {}

@@ -129,6 +129,19 @@ def _named_again(event: Json) -> None:
             found["name"] = "get_weather"
 
 
+def _is_no_rest(event: Json) -> bool:
+    return event.get("type") != "agent.session.idle"
+
+
+def _takes_no_events(request: DemoRequest, ask: Ask) -> DemoReply:
+    """Refuse what is added to a session that is there."""
+    is_added = request.method == "POST" and request.path.endswith("/events")
+    return whole(b"{}", (), 404) if is_added else ask(request)
+
+
+_RENAMED = each("name", lambda _: "f", of=typed("function_call"))
+
+
 OURS: dict[str, list[PlantedFault]] = {
     "openai-responses": [
         PlantedFault("no-text", "Texts are empty.", "text", "PR020", everywhere(each("text", lambda _: ""))),
@@ -164,6 +177,17 @@ OURS: dict[str, list[PlantedFault]] = {
         ),
         PlantedFault("names", "Names come again.", "forced-tool", "CH020 PR151", in_stream(_named_again)),
         PlantedFault("key-500", "A wrong key breaks it.", "wrong-key", "PR091", on_error(401, change=with_status(500))),
+    ],
+    "openai-agents": [
+        PlantedFault("no-spending", "Turns have no tokens.", "text", "OA007 PR030", everywhere(removed("usage"))),
+        PlantedFault("no-rest", "No session rests.", "text", "OA004 PR015", in_stream(_is_no_rest)),
+        PlantedFault("renames-calls", "Tools are renamed.", "tool-results", "PR045", in_stream(_RENAMED)),
+        PlantedFault("no-events", "Nothing can be added.", "tool-results", "PR010", _takes_no_events),
+    ],
+    "anthropic-sessions": [
+        PlantedFault("no-model-usage", "No tokens.", "text", "AS004 PR030 PR150", in_stream(removed("model_usage"))),
+        PlantedFault("no-reason", "No reason to rest.", "text", "AS004 PR015", in_stream(removed("stop_reason"))),
+        PlantedFault("takes-nothing", "Nothing can be added.", "tool-results", "PR010", _takes_no_events),
     ],
 }
 

@@ -7,10 +7,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from tests.support.provider import anthropic, gemini, gemini_interactions, models, openai_chat, openai_responses
+from tests.support.provider import (
+    anthropic,
+    gemini,
+    gemini_interactions,
+    hosted_agents,
+    models,
+    openai_chat,
+    openai_responses,
+)
 from tests.support.provider.background import BackgroundResponses
 from tests.support.provider.continued import ContinuedResponses
 from tests.support.provider.dice import Dice
+from tests.support.provider.hosted_sessions import HostedSessions
 from tests.support.provider.openai_errors import refuse
 from tests.support.provider.play import Dialect, Json, Play
 from tests.support.provider.prompt_cache import LIFETIME_S, PromptCache, PromptTokens
@@ -42,6 +51,13 @@ ROUTES = (
     _route("POST", r"/v1(?:beta)?/models/([^/:]+):streamGenerateContent", gemini.DIALECT, gemini.stream),
     _route("POST", r"/v1(?:beta)?/models/([^/:]+):generateContent", gemini.DIALECT, gemini.generate),
     _route("POST", r"/v1(?:beta2?)?/interactions", gemini_interactions.DIALECT, gemini_interactions.create),
+    _route("POST", r"/v1/agents/sessions", hosted_agents.OPENAI, hosted_agents.create_openai),
+    _route("POST", r"/v1/agents/sessions/(\w+)/events", hosted_agents.OPENAI, hosted_agents.add_openai),
+    _route("GET", r"/v1/agents/sessions/(\w+)/events", hosted_agents.OPENAI, hosted_agents.stream_openai),
+    _route("POST", r"/v1/sessions", hosted_agents.CLAUDE, hosted_agents.create_claude),
+    _route("POST", r"/v1/sessions/(\w+)/events", hosted_agents.CLAUDE, hosted_agents.add_claude),
+    _route("GET", r"/v1/sessions/(\w+)/events/stream", hosted_agents.CLAUDE, hosted_agents.stream_claude),
+    _route("GET", r"/v1/sessions/(\w+)/events", hosted_agents.CLAUDE, hosted_agents.list_claude),
     _route("GET", r"/v1(?:beta)?/models", openai_responses.DIALECT, models.answer),
 )
 
@@ -67,6 +83,7 @@ class App:
     def __init__(self, clock: Callable[[], float], pace: float, cache_lifetime_s: float = LIFETIME_S) -> None:
         self._background = BackgroundResponses(clock, pace)
         self._continued = ContinuedResponses()
+        self._hosted = HostedSessions()
         self._cache = PromptCache(clock, cache_lifetime_s)
         self._count = 0
 
@@ -90,7 +107,7 @@ class App:
             if script.status != 200:
                 return route.dialect.refuse(dice, script.status, None)
             used = usage(script, self._count_prompt(route, body, name))
-            play = Play(request, name, body, script, used, dice, self._background, self._continued)
+            play = Play(request, name, body, script, used, dice, self._background, self._continued, self._hosted)
             return replace(route.answer(play), pace=script.pace) if script.pace else route.answer(play)
         except (ValueError, TypeError, AttributeError) as error:  # a body that is not what its API takes
             return route.dialect.refuse(dice, 400, str(error))

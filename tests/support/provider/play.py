@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from tests.support.provider.background import BackgroundResponses
 from tests.support.provider.continued import ContinuedResponses
 from tests.support.provider.dice import Dice
+from tests.support.provider.hosted_sessions import HostedSessions
 from tests.support.provider.prompt_cache import PromptPiece, RenderedPrompt
 from tests.support.provider.reply import DemoReply, DemoRequest
 from tests.support.provider.scripts import Prompt, Script, Usage
@@ -25,6 +26,7 @@ class Play(NamedTuple):
     dice: Dice
     background: BackgroundResponses
     continued: ContinuedResponses
+    hosted: HostedSessions
 
     def required(self, field: str) -> Any:
         """Return a field of the body. Raises `ValueError` if it is missing."""

@@ -43,7 +43,7 @@ _ANSWERED = [
 ]
 
 
-def _wrong_error(document: Any) -> str | None:
+def wrong_error_body(document: Any) -> str | None:
     """Return what is wrong with an error as Anthropic's API puts it; None if nothing is."""
     if isinstance(document, dict) and (document.get("type") != "error" or not isinstance(document.get("error"), dict)):
         return "no `type` that is `error`, or no object `error`"
@@ -60,7 +60,7 @@ _FORM = ApiForm(
     formats={"output_config": {"format": {"type": "json_schema", "schema": CITY}}},
     titles={"reasoning": "Thinking, which is shown", "forced-tool": "A call that `tool_choice` demands"},
     document=checks.document(SHAPES, "message"),
-    wrong_error=_wrong_error,
+    wrong_error=wrong_error_body,
     reasoning=(checks.reasons(is_shown=True), checks.signs),
     done="end_turn",
     called="tool_use",
@@ -89,7 +89,7 @@ API = ProbeApi(
     "anthropic",
     "claude-haiku-4-5",
     lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
-    _wrong_error,
+    wrong_error_body,
     common_cases(_FORM),
     "anthropic",
     _read,

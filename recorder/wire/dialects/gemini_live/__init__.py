@@ -135,5 +135,6 @@ DIALECT = Dialect(
             client_ids=lambda message: (),
         ),
     ),
+    profiles=("gemini-live",),
     operation="generate_content",
 )

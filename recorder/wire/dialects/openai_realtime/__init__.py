@@ -60,6 +60,7 @@ DIALECT = Dialect(
             *RESPONSES.fields.noise,
         ),
     ),
+    profiles=("openai-realtime",),
     target=lambda is_document, payloads: "/v1/realtime",
     websocket=WebSocketFormat(
         "response.create",
