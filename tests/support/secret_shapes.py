@@ -269,6 +269,7 @@ _LOOKS_ALIKE: Mapping[str, Any] = {
 READ_BY_A_MODEL: tuple[Any, ...] = (
     {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"_meta": {"progressToken": "abc"}}},
     {"jsonrpc": "2.0", "method": "session/update", "params": {"update": {"rawInput": _LOOKS_ALIKE}}},
+    {"type": "stream_event", "event": {"type": "content_block_start", "content_block": {"input": _LOOKS_ALIKE}}},
     {"input": [{"role": "user", "content": [{"type": "input_text", "text": '{"authorization": "abc"}'}]}]},
     {"input": [{"type": "function_call", "arguments": '{"token": "abc"}', **_LOOKS_ALIKE}]},
     {"instructions": "password: abc", "prompt": {"id": "p", "variables": {"token": "abc"}}},
