@@ -15,6 +15,7 @@ from recorder.journal.format import START, Mark, Record
 from recorder.lint.linter import PROFILES, RULES, Finding, lint, profile_of
 from recorder.lint.rule import Profile, Rule
 from recorder.model.events import (
+    STDIO,
     Event,
     Exchange,
     ExchangeEnd,
@@ -28,6 +29,7 @@ from recorder.model.events import (
     ResponseHead,
 )
 from recorder.replay.matching import MatchRequest
+from recorder.wire.dialects.json_rpc import LINES
 from recorder.wire.recording import recording_of
 
 SSE = "text/event-stream"
@@ -224,7 +226,8 @@ def the_rule(id: str) -> Rule:
 def recorded(reply: Reply) -> tuple[Exchange, list[Event]]:
     """A reply as the log has it."""
     body = b"" if reply.asked is None else json.dumps(reply.asked).encode()
-    head = RequestHead("e", "s", 1, reply.method, reply.target, "upstream", [("content-type", "application/json")])
+    media_type = LINES.media_type if reply.method == STDIO else "application/json"
+    head = RequestHead("e", "s", 1, reply.method, reply.target, "upstream", [("content-type", media_type)])
     steps = [
         (Mark.REQUEST, 0, msgspec.json.encode(head)),
         *([(Mark.REQUEST_BODY, 0, body)] if body else []),
