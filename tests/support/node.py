@@ -20,7 +20,7 @@ READ_S = 120.0
 def answers(script: str, packages: Sequence[str], questions: Iterable[Any]) -> list[Any]:
     """Install the packages, and return what the script answers."""
     lines = "\n".join(map(json.dumps, questions))
-    env = _installed(packages)
+    env = installed(packages)
     done = subprocess.run(_words(script), input=lines, capture_output=True, text=True, env=env, timeout=READ_S)
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == lines.count("\n") + 1, done.stderr
@@ -31,7 +31,7 @@ def answers(script: str, packages: Sequence[str], questions: Iterable[Any]) -> l
 def serving(script: str, packages: Sequence[str], *arguments: str) -> Iterator[str]:
     """Install the packages, and run a script that writes the port where it listens, and ends when stdin does."""
     words = [*_words(script), *arguments]
-    env = _installed(packages)
+    env = installed(packages)
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as program:
         assert program.stdin is not None
         assert program.stdout is not None
@@ -45,7 +45,7 @@ def _words(script: str) -> list[str]:
     return ["node", str(Path(__file__).with_name(script))]
 
 
-def _installed(packages: Sequence[str]) -> dict[str, str]:
+def installed(packages: Sequence[str]) -> dict[str, str]:
     """Install packages; gives the environment of a program that uses them."""
     for each in ((installing.NODE,), packages):
         installing.install(each)

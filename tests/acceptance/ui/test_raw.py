@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from recorder.store.queries.session_named import session_named
 from recorder.ui import copies
 from tests.acceptance.commands.test_mock import mocking
 from tests.integration.ui.test_raw import HEADERS, HOSTILE, body, raw
+from tests.support import node
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.corpus import ROOT
 from tests.support.projects import LOADED
@@ -89,10 +91,31 @@ async def test_each_curl_line_is_answered_as_the_request_that_was_recorded(demo_
             assert answered.stdout == await body(database_url(demo_db), "latest", found["number"])
 
 
+def run_python(text: str, env: Mapping[str, str], folder: Path) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, env=env, cwd=folder)
+
+
+def run_node(text: str, env: Mapping[str, str], folder: Path) -> subprocess.CompletedProcess[bytes]:
+    """Run a module beside the packages: where they are is not looked up in NODE_PATH."""
+    installed = node.installed(SDKS)
+    modules = folder / "node_modules"
+    if not modules.exists():
+        modules.symlink_to(installed["NODE_PATH"])
+    program = folder / "program.mjs"
+    program.write_text(text)
+    return subprocess.run(
+        ["node", program], capture_output=True, env={**env, "PATH": installed["PATH"]}, cwd=folder, timeout=60
+    )
+
+
+RUNNING = {"python": run_python, "node": run_node}
+
+
+@pytest.mark.parametrize("language", ["python", pytest.param("node", marks=pytest.mark.slow)])
 async def test_each_program_for_an_sdk_sends_the_request_that_was_recorded(
-    demo_recording: Path, tmp_path: Path
+    demo_recording: Path, tmp_path: Path, language: str
 ) -> None:
-    """A mock answers requests that equal a recorded one, and no other."""
+    """A mock answers requests that equal a recorded one, and no other. The packages for Node come from npm."""
     odd = tmp_path / "odd.db"
     session = Conversations(odd).session("odd")
     own = {"model": "gpt-5", "stream": True, "input": asking(HOSTILE), "own_member": [None, 1e3, True]}
@@ -102,7 +125,7 @@ async def test_each_program_for_an_sdk_sends_the_request_that_was_recorded(
     for path in (demo_recording, odd):
         with mocking(path, "latest") as mock:
             for found in await every_exchange(path, "latest"):
-                text = found["copies"].get("python", {}).get("text")
+                text = found["copies"].get(language, {}).get("text")
                 if text is None:
                     continue
                 asked = found["request"]
@@ -110,12 +133,12 @@ async def test_each_program_for_an_sdk_sends_the_request_that_was_recorded(
                 (tmp_path / asked["file"]).write_bytes(sent)
                 text = text.replace(asked.get("base_url", PUBLIC), f"{mock.base}/{asked['upstream']}", 1)
                 env = {**environment(tmp_path), **dict.fromkeys(KEYS, "key")}
-                command = [sys.executable, "-c", text]
-                ran = await asyncio.to_thread(subprocess.run, command, capture_output=True, env=env, cwd=tmp_path)
+                ran = await asyncio.to_thread(RUNNING[language], text, env, tmp_path)
                 assert ran.returncode == 0, ran.stderr.decode()
                 written.add(found["api"])
     assert written == {"openai-responses", "openai-chat", "anthropic"}
 
 
+SDKS = ("openai@7.57.0", "@anthropic-ai/sdk@1.14.0")
 PUBLIC = "https://api.openai.com"
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
