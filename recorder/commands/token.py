@@ -12,6 +12,7 @@ from recorder.commands.terminal.options import FILE, format_option
 from recorder.commands.terminal.output import echo, write_json, write_line
 from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
+from recorder.model.text import safe_text
 from recorder.proxy.routing import parse_tags
 
 file_option = click.option(
@@ -62,7 +63,7 @@ def add(
     made = NamedToken(name, digest, owner or name, team, tuple(parse_tags(",".join(tag))), upstream)
     write_tokens(path, [*known, made])
     write_line(text)
-    echo(f"Give it to its owner: it is not shown again. {path} has its digest.")
+    echo(safe_text(f"Give it to its owner: it is not shown again. {path} has its digest."))
 
 
 @command.command("list")
@@ -103,4 +104,4 @@ def revoke(name: str, file: Path | None) -> None:
     if left == known:
         raise NotFoundError(f"There is no token {name!r} in {path}: `recorder token list` has the names.")
     write_tokens(path, left)
-    echo(f"Revoked: {name}")
+    echo(safe_text(f"Revoked: {name}"))

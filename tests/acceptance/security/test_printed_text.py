@@ -90,6 +90,13 @@ COMMANDS: Mapping[str, Sequence[Sequence[object]]] = {
     ],
     "verify": [[], ["latest"], ["--json"], ["--manifest"], ["--against", "BROKEN"], [NOBODY]],
     "doctor": [[], ["--json"]],
+    "collect": [[HOSTILE], [f"http://{HOSTILE}"]],
+    "token": [
+        ["add", HOSTILE],
+        ["add", "x", "--file", "BROKEN"],
+        ["list", "--file", HOSTILE],
+        ["revoke", HOSTILE, "--file", f"{HOSTILE}/tokens.json"],
+    ],
     "trust": [[], [HOSTILE], [f"{HOSTILE}/recorder.toml"]],
     "env": [["openai", "--session", HOSTILE], ["openai", "--url", HOSTILE], [HOSTILE]],
     "db": [["path"], ["recover"], ["upgrade"], ["rebuild"], ["purge", "--session", "latest", "--dry-run"], [HOSTILE]],
