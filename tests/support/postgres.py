@@ -30,6 +30,7 @@ MISSING = (
 _FOLDERS = ("/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/homebrew/opt/postgresql*/bin")
 STARTED_S = 240  # to start, on a machine that has other things to do
 _WATCHDOG = Path(__file__).with_name("watchdog.py")
+DROPS = 10  # attempts, of five seconds each
 _NUMBERS = itertools.count(1)
 _COPIES_FILES = 150_000  # the version since which a server has a choice
 # What a test loses in a power cut it makes again.
@@ -66,7 +67,15 @@ class Server:
         return self.url.set(database=name)
 
     def drop(self, url: URL) -> None:
-        self.execute(f'DROP DATABASE IF EXISTS "{url.database}" WITH (FORCE)')
+        import psycopg
+
+        for patience in reversed(range(DROPS)):
+            try:
+                self.execute(f'DROP DATABASE IF EXISTS "{url.database}" WITH (FORCE)')
+                return
+            except psycopg.errors.ObjectInUse:  # a busy machine may take longer to end sessions than the server waits
+                if not patience:
+                    raise
 
     def execute(self, sql: str) -> None:
         with self._connected() as connection:

@@ -6,6 +6,7 @@ with_libraries(variables)      the libraries of this environment for another one
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import subprocess
@@ -29,7 +30,9 @@ def built(folder: Path, source: Path = ROOT) -> Path:
         return Path(given)
     command = [sys.executable, "-m", "build", "--wheel", *ISOLATION, "--outdir", str(folder), str(source)]
     env = {name: value for name, value in os.environ.items() if name != TRUSTED}  # it may need a registry
-    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    with open(source / "pyproject.toml", "rb") as project:
+        fcntl.flock(project, fcntl.LOCK_EX)  # two builds of a checkout make the same manual pages in its folder
+        done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     [found] = folder.glob("*.whl")
     return found
