@@ -48,12 +48,13 @@ from sqlalchemy.types import TypeEngine
 from recorder.errors import StoreError
 from recorder.model.events import Event, Exchange, Session
 from recorder.model.facts import Usage
+from recorder.model.ids import BEFORE_ALL
 from recorder.model.prices import KEY as PRICE_KEY
 from recorder.model.prices import PriceRow
 from recorder.program import load
 from recorder.projections.rows import DAY, PROJECTIONS, TABLES
 
-HEAD = "1"  # the newest revision in `migrations/versions`
+HEAD = "2"  # the newest revision in `migrations/versions`
 VERSION_TABLE = "recorder_version"
 READ_REVISION = f"SELECT version_num FROM {VERSION_TABLE}"
 APPLICATION_ID = 0x53534572  # "SSEr", in the header of a file; a migration sets it
@@ -175,6 +176,12 @@ rebuilds = Table(
     Column("session_id", TEXT, nullable=False),
     Column("exchange_id", TEXT, nullable=False),
     sqlite_strict=True,
+)
+
+REBUILD = "projections"  # the one rebuild there is: of all of them at once
+REBUILD_FROM_THE_BEGINNING = (
+    "DELETE FROM rebuilds",
+    f"INSERT INTO rebuilds (name, session_id, exchange_id) VALUES ('{REBUILD}', '{BEFORE_ALL}', '{BEFORE_ALL}')",
 )
 
 # Also true if a recorder of an older version has just written an exchange without newer projections.

@@ -26,8 +26,8 @@ from recorder.store.schema import HEAD, READ_REVISION, VERSION_TABLE
 if TYPE_CHECKING:
     from alembic.config import Config
 
-FIRST = "1"  # the oldest
-UNRELEASED = "0021"  # the last schema before the first release: its logs come over
+FIRST = "2"  # the oldest
+UNRELEASED = ("0021", "1")  # of before the first release: their logs come over
 
 
 def migrations() -> Path:
@@ -41,7 +41,7 @@ def require_known(name: object, revision: str | None) -> None:
     """Raise `StoreError` if the schema is of a newer recorder, or older than the last before the first release."""
     from alembic.script import ScriptDirectory
 
-    if revision is None or revision == UNRELEASED:
+    if revision is None or revision in UNRELEASED:
         return
     if _BEFORE.fullmatch(revision):
         raise StoreError(
@@ -73,7 +73,7 @@ def run(connection: Connection) -> None:
 
     if connection.dialect.has_table(connection, VERSION_TABLE):
         revision = connection.exec_driver_sql(READ_REVISION).scalar()
-        if revision == UNRELEASED:
+        if revision in UNRELEASED:
             schema_named(connection.dialect.name).bridge(connection)
             connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{FIRST}'")
     config = _config()

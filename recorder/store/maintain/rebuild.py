@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from recorder.store.schema import REBUILD
 from recorder.store.sql import Statement
-from recorder.store.write.projector import REBUILD, START
+from recorder.store.write.projector import START
 from recorder.store.write.writer import Store
 
 BATCH_EXCHANGES = 200

@@ -46,6 +46,7 @@ from recorder.store.schema import (
     APPLICATION_ID,
     HEAD,
     READ_REVISION,
+    REBUILD_FROM_THE_BEGINNING,
     VERSION_TABLE,
     metadata,
     require_head,
@@ -71,7 +72,7 @@ def bridge(connection: Connection) -> None:
         for column in table.columns:
             added = CreateColumn(column).compile(dialect=types)
             connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN IF NOT EXISTS {added}")
-    for statement in RECREATION:
+    for statement in (*REBUILD_FROM_THE_BEGINNING, *RECREATION):
         connection.exec_driver_sql(statement)
 
 

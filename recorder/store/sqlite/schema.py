@@ -38,6 +38,7 @@ from recorder.store.schema import (
     OTHER,
     PURGED,
     READ_REVISION,
+    REBUILD_FROM_THE_BEGINNING,
     require_head,
     sessions,
     table_statements,
@@ -293,7 +294,7 @@ def _normal(kind: str, sql: str) -> str:
     return ",".join(sorted(filter(None, re.split(r" ?[(),] ?", text)))) if kind == "table" else text
 
 
-# -- a file with the last schema before the first release
+# -- a file of before the first release
 
 _OUT_OF_THE_WAY = (
     *(f"DROP INDEX {name}" for name in ("exchanges_exchange_id", "exchanges_resumes", "events_end")),
@@ -322,17 +323,28 @@ ORDER BY x.number, e.pos
 
 
 def bridge(connection: Connection) -> None:
-    """Move the exchanges and events of a file into the compact tables, by SQLite alone, in the transaction of the
-    upgrade: every column of every row is as before. Projections have got columns since: they are to be rebuilt.
+    """Move the exchanges and events of a file into the compact tables, unless they are there, by SQLite alone, in the
+    transaction of the upgrade: every column of every row is as before. Projections have got columns since: their tables
+    are made again, and to be rebuilt.
     """
+    types = dialect(ENGINE)
+    is_compact = connection.dialect.has_table(connection, stored_events.name)
     for kind, name in connection.exec_driver_sql(
         "SELECT type, name FROM sqlite_master WHERE type IN ('view', 'trigger')"
     ).all():
         connection.exec_driver_sql(f"DROP {kind} {name}")
-    projections = [*tables_of.values()]
-    emptied = [f"DROP TABLE IF EXISTS {name}" for name in (*(i.name for i in INDEXES), *(p.name for p in projections))]
-    tables = table_statements([*compact.sorted_tables, *projections], dialect(ENGINE))
-    for statement in (*_OUT_OF_THE_WAY, *emptied, *tables, *SEARCH_TABLES, *_MOVED, *recreation()):
+    statements: list[str] = []
+    if not is_compact:
+        statements += [*_OUT_OF_THE_WAY, *table_statements(compact.sorted_tables, types), *_MOVED]
+    for name in (*(index.name for index in INDEXES), *(table.name for table in tables_of.values())):
+        statements.append(f"DROP TABLE IF EXISTS {name}")
+    statements += [
+        *table_statements(tables_of.values(), types),
+        *SEARCH_TABLES,
+        *REBUILD_FROM_THE_BEGINNING,
+        *recreation(),
+    ]
+    for statement in statements:
         connection.exec_driver_sql(statement)
 
 

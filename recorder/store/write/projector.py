@@ -33,7 +33,7 @@ from recorder.projections.rows import TABLES
 from recorder.store.bodies.rows import whole_events
 from recorder.store.engine import Database, schema_named
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, before, earlier
-from recorder.store.schema import REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, tables_of
+from recorder.store.schema import REBUILD, REBUILD_IS_DUE, dead_letters, events, exchanges, rebuilds, tables_of
 from recorder.store.search import INDEXES
 from recorder.store.sql import OF_EXCHANGE, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, columns_of
 from recorder.store.write.call_keys import is_given, later_requests, rekey
@@ -48,7 +48,6 @@ TOGETHER_BYTES = 8 * 2**20  # of events, whose rows are in memory together: seve
 TOGETHER = 500  # exchanges
 SOURCES = 10_000  # sessions whose source is kept: a megabyte or two
 START = (BEFORE_ALL, BEFORE_ALL)
-REBUILD = "projections"  # the one rebuild there is: of all of them at once
 
 
 def _insert(table: Table) -> Statement:

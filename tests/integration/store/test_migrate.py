@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from recorder.store.location import database_url
 from recorder.store.maintain import migrate
 from recorder.store.maintain.declared import schema_differences
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import HEAD
+from recorder.store.schema import HEAD, table_statements
+from recorder.store.sql import dialect
 from recorder.store.sqlite.schema import current
+from recorder.store.sqlite.tables import TABLES
 from recorder.store.write.writer import Store
 from tests.support.corpus import ROOT
 from tests.support.empty_log import empty
@@ -40,6 +43,17 @@ def run_sql(path: Path, script: str) -> Path:
 def test_the_head_is_the_head_of_the_scripts() -> None:
     config = Config(str(ROOT / "alembic.ini"))
     assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
+
+
+DECLARED = {"2": "cbbe8958ad8954dcd98189f0d40e61854984b4b56c5dcaa7489fb049bf7737f0"}
+"""The digest of the tables at each revision. One that changes is another revision: what a recorder wrote before has
+other columns, and is upgraded by the number only.
+"""
+
+
+def test_tables_that_change_have_another_revision() -> None:
+    written = "".join(table_statements(TABLES, dialect("sqlite")))
+    assert {HEAD: sha256(written.encode()).hexdigest()} == DECLARED
 
 
 def test_a_new_database_is_recorders_and_has_the_newest_schema(tmp_path: Path) -> None:
@@ -159,10 +173,16 @@ ALTER TABLE old_exchanges RENAME TO exchanges; ALTER TABLE old_events RENAME TO 
 CREATE INDEX exchanges_exchange_id ON exchanges (exchange_id);
 CREATE INDEX exchanges_resumes ON exchanges (session_id, resumes_response_id) WHERE resumes_response_id IS NOT NULL;
 CREATE INDEX events_end ON events (session_id, exchange_id) WHERE kind = 'end';
-ALTER TABLE p_items_v1 DROP COLUMN thread_id;
-ALTER TABLE p_exchanges_v1 DROP COLUMN owner;
 UPDATE recorder_version SET version_num = '0021';
 """
+FEWER_COLUMNS = """
+ALTER TABLE p_items_v1 DROP COLUMN thread_id; ALTER TABLE p_exchanges_v1 DROP COLUMN owner;
+INSERT INTO dead_letters SELECT session_id, exchange_id, 'a recorder of today failed here' FROM exchanges;
+"""
+UNRELEASED = {
+    "before compact tables": AS_BEFORE + FEWER_COLUMNS,
+    "with them": FEWER_COLUMNS + "UPDATE recorder_version SET version_num = '1';",
+}
 
 
 def without_views(path: Path) -> Path:
@@ -174,9 +194,10 @@ def without_views(path: Path) -> Path:
     return path
 
 
-def test_a_log_of_the_last_schema_before_the_first_release_keeps_every_row(demo_db: Path) -> None:
+@pytest.mark.parametrize("made", UNRELEASED.values(), ids=UNRELEASED.keys())
+def test_a_log_of_before_the_first_release_keeps_every_row(demo_db: Path, made: str) -> None:
     before = dumped(demo_db)
-    run_sql(without_views(demo_db), AS_BEFORE)
+    run_sql(without_views(demo_db), made)
     assert run(demo_db, "db", "upgrade").code == 0
     assert dumped(demo_db) == before
     assert schema_differences(database_url(demo_db)) == []
@@ -197,8 +218,9 @@ async def test_a_log_of_an_earlier_schema_is_refused_and_untouched(tmp_path: Pat
     assert path.read_bytes() == before
 
 
-def test_a_log_on_a_server_gets_the_views_of_the_first_release(postgres_database: URL) -> None:
-    asked(postgres_database, "UPDATE recorder_version SET version_num = '0021'")
+@pytest.mark.parametrize("revision", migrate.UNRELEASED)
+def test_a_log_on_a_server_gets_the_views_of_the_first_release(postgres_database: URL, revision: str) -> None:
+    asked(postgres_database, f"UPDATE recorder_version SET version_num = '{revision}'")
     asked(postgres_database, "DROP VIEW usage_by_model")
     asked(postgres_database, "ALTER TABLE p_exchanges_v1 DROP COLUMN owner CASCADE")
     schema_of(postgres_database).upgrade(postgres_database)
