@@ -105,7 +105,12 @@ def command(
     """
     by = tuple(dict.fromkeys(by))
     tallies, costs, is_stale = asyncio.run(_tallies(db, by, period, cost))
-    rows = [{**tally.row(by), **(costs.row(tally.key) if costs else {})} for tally in tallies]
+    rows = []
+    for tally in tallies:
+        row = tally.row(by)
+        if costs:
+            row |= costs.row(tally.key)
+        rows.append(row)
     if is_stale and tallies:
         echo(STALE)
     if format == "csv":

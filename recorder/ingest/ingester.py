@@ -15,7 +15,6 @@ file.
 from __future__ import annotations
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -39,19 +38,17 @@ from recorder.ingest.session_lookup import (
     sessions_of_open,
 )
 from recorder.journal.format import HEADER, START, Mark, Position, Record, begin
+from recorder.journal.locks import claimed_of_dead
 from recorder.journal.reader import (
     JournalReader,
     carried_path,
-    claimed,
     drop_carried,
     ingested,
-    is_journal,
     is_worth_carrying,
     read_carried,
     remove,
     segment_name,
     segment_numbers,
-    try_lock,
     write_carried,
     write_ingested,
 )
@@ -393,14 +390,7 @@ def recover(store: Store, root: Path, pause: Pause, redactor: Redactor = BY_SHAP
 def recover_one(store: Store, directory: Path, pause: Pause, redactor: Redactor = BY_SHAPE) -> bool:
     """Ingest one journal to its end, if its recorder is dead and no other process ingests it. Returns whether it was
     so."""
-    if not is_journal(directory):
-        return False
-    with claimed(directory) as mine:
-        lock = try_lock(directory) if mine else None
-        if lock is None:
-            return False
-        try:
+    with claimed_of_dead(directory) as mine:
+        if mine:
             Ingester(store, directory, pause, redactor).finish()
-        finally:
-            os.close(lock)
-    return True
+    return mine

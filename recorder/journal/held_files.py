@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from recorder.files import sync, to_disk
 from recorder.journal.format import START, Position
+from recorder.journal.locks import try_lock
 from recorder.journal.reader import (
     INGESTED,
     INGESTER_LOCK,
@@ -34,7 +35,6 @@ from recorder.journal.reader import (
     is_segment_name,
     places_of,
     segment_name,
-    try_lock,
 )
 
 log = logging.getLogger(__name__)

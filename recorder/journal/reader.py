@@ -1,4 +1,4 @@
-"""The files of a journal: their names, their lock, and reading them while they are written or after.
+"""The files of a journal: their names, and reading them while they are written or after.
 
 Reading never changes a byte. Records of open exchanges that are carried over are in a file whose name is the place, so
 that a place that was committed has its file and any other file is left over.
@@ -7,8 +7,6 @@ that a place that was committed has its file and any other file is left over.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
 import re
 import struct
@@ -348,42 +346,6 @@ def remove(directory: Path) -> None:
             if _FILE.fullmatch(entry.name):
                 os.unlink(entry.path)
         directory.rmdir()
-
-
-def try_lock(directory: Path, name: str = WRITER_LOCK) -> int | None:
-    """Lock a journal directory, as its recorder or, with `INGESTER_LOCK`, as the one who ingests it.
-
-    Returns a descriptor to close, or `None` if a living process has that lock, the directory was deleted, or the lock
-    is a link, which no recorder makes: it may lead to any file.
-    """
-    try:
-        fd = os.open(directory / name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        return None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    return fd
-
-
-@contextlib.contextmanager
-def claimed(directory: Path) -> Iterator[bool]:
-    """Hold the lock of the ingester of a journal, with the pid in it; yields True if no other process has it."""
-    claim = try_lock(directory, INGESTER_LOCK)
-    try:
-        if claim is not None:
-            with contextlib.suppress(OSError):  # a disk that is full
-                os.pwrite(claim, b"%010d\n" % os.getpid(), 0)
-        yield claim is not None
-    finally:
-        if claim is not None:
-            os.close(claim)
 
 
 # -- the records of open exchanges from before a place, carried over into a file of their own

@@ -39,7 +39,8 @@ from recorder.journal.format import (
     segment_record,
 )
 from recorder.journal.held_files import HeldFiles
-from recorder.journal.reader import PARTIAL, SUFFIX, segment_name, try_lock
+from recorder.journal.locks import try_lock
+from recorder.journal.reader import PARTIAL, SUFFIX, segment_name
 
 log = logging.getLogger(__name__)
 

@@ -323,13 +323,11 @@ def _split_session(target: str) -> tuple[str, str | None]:
 
 def _attribution(headers: Headers, bearer: Bearer | None) -> Attribution | None:
     """Return whom a request counts for, with the tags of its token before its own; None if nothing says so."""
-    tags = [] if bearer is None else [*bearer.tags]
-    for name, value in headers:
-        if name == TAGS_HEADER:
-            tags += parse_tags(value.decode("utf-8", "replace"))
+    lines = [value.decode("utf-8", "replace") for name, value in headers if name == TAGS_HEADER]
+    tags = parse_tags(",".join(lines))
     if bearer is None:
         return Attribution(tags=tuple(tags)) if tags else None
-    return Attribution(bearer.owner, bearer.team, tuple(dict.fromkeys(tags)))
+    return Attribution(bearer.owner, bearer.team, tuple(dict.fromkeys((*bearer.tags, *tags))))
 
 
 def parse_tags(text: str) -> list[str]:

@@ -28,16 +28,8 @@ from typing import Any
 from recorder.errors import BucketError, RecorderError, StoreError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import START, Position
-from recorder.journal.reader import (
-    INGESTER_LOCK,
-    PARTIAL,
-    SUFFIX,
-    carried_path,
-    claimed,
-    is_journal,
-    remove,
-    segment_name,
-)
+from recorder.journal.locks import claimed
+from recorder.journal.reader import INGESTER_LOCK, PARTIAL, SUFFIX, carried_path, is_journal, remove, segment_name
 from recorder.shipping.bucket import Bucket
 from recorder.shipping.lease import Leases
 from recorder.shipping.segments import END, Segment, Shipped, by_recorder, in_order

@@ -7,22 +7,12 @@ journal is behind measures this too.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 from recorder.journal.format import MAGIC, START, Position
-from recorder.journal.reader import (
-    SEGMENT_BEGINNING,
-    claimed,
-    ingested,
-    is_journal,
-    remove,
-    segment_name,
-    segment_numbers,
-    try_lock,
-    write_ingested,
-)
+from recorder.journal.locks import claimed_of_dead
+from recorder.journal.reader import SEGMENT_BEGINNING, ingested, remove, segment_name, segment_numbers, write_ingested
 from recorder.shipping.bucket import Bucket
 from recorder.shipping.segments import END, segment_object
 
@@ -71,17 +61,10 @@ def ship_rest(bucket: Bucket, directory: Path, between: Callable[[], object] = l
 
     Raise `BucketError`.
     """
-    if not is_journal(directory):
-        return False
-    with claimed(directory) as mine:
-        lock = try_lock(directory) if mine else None
-        if lock is None:
-            return False
-        try:
+    with claimed_of_dead(directory) as mine:
+        if mine:
             Shipper(bucket, directory).finish(between)
-        finally:
-            os.close(lock)
-    return True
+    return mine
 
 
 def ship_left_behind(bucket: Bucket, root: Path, between: Callable[[], object] = lambda: None) -> None:

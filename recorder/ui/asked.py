@@ -210,13 +210,19 @@ def _file_name(part: Part) -> str | None:
     """Return the name of a file that is a part of a message, where it has one."""
     if part.kind not in _MEDIA:
         return None
-    names = [text(holder, name) for name in _NAMES for holder in _holders(part.given)]
-    return next(filter(None, names), None)
+    holders = _holders(part.given)
+    for name in _NAMES:
+        for holder in holders:
+            if found := text(holder, name):
+                return found
+    return None
 
 
 def _holders(value: Any) -> list[Json]:
     """Return an object and the objects in it."""
-    return [each for each in (value, *value.values()) if isinstance(each, dict)] if isinstance(value, dict) else []
+    if not isinstance(value, dict):
+        return []
+    return [value, *(each for each in value.values() if isinstance(each, dict))]
 
 
 def _picture(url: str) -> str:

@@ -105,14 +105,23 @@ class _Call:
         self._output = row.output or ""
         told = [_object(row.arguments_json), _object(row.output)]
         self._texts = [" ".join(value.split()) for value in told[0].values() if isinstance(value, str)]
-        values = [each.get(name) for name in _NAMING for each in reversed(told)]
-        self.agent = next((value[:NAME_CHARS] for value in values if isinstance(value, str) and value), None)
+        self.agent = _agent_in(*reversed(told))
 
     def has_begun(self, thread_id: str | None, text: str | None) -> bool:
         """Return whether the sub-agent is that of a thread, which its result names, or of a first question."""
         if thread_id is not None and thread_id in self._output:
             return True
         return text is not None and any(value.startswith(text.removesuffix("…")) for value in self._texts)
+
+
+def _agent_in(*told: Mapping[str, Any]) -> str | None:
+    """Return the name of a sub-agent, by the best of the members that have it."""
+    for name in _NAMING:
+        for each in told:
+            value = each.get(name)
+            if isinstance(value, str) and value:
+                return value[:NAME_CHARS]
+    return None
 
 
 def _object(written: str | None) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from recorder.commands.terminal.output import log_to_stderr
 from recorder.commands.terminal.rules import declare_dialects, redactor
 from recorder.errors import RecorderError, StoreError
 from recorder.ingest.ingester import Ingester, recover, recover_one
-from recorder.journal.reader import claimed, waiting
+from recorder.journal.locks import claimed
+from recorder.journal.reader import waiting
 from recorder.store.engine import ANSWER_TIMEOUT_S
 from recorder.store.location import VARIABLE, database_url
 from recorder.store.write.retry import COMPLAIN_S, RETRY_S, Stopped

@@ -21,7 +21,7 @@ from recorder.commands.terminal.rules import redactor
 from recorder.errors import RecorderError
 from recorder.ingest.ingester import Ingester, recover_one
 from recorder.journal.format import Mark
-from recorder.journal.reader import claimed
+from recorder.journal.locks import claimed
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.events import ExchangeEnd
 from recorder.proxy.recording import new_id

@@ -14,7 +14,7 @@ from pathlib import Path
 from recorder.commands.serving.pause import DYING_S, TERMINATE_S, Pause
 from recorder.commands.terminal.output import log_to_stderr
 from recorder.errors import BucketError, RecorderError
-from recorder.journal.reader import claimed
+from recorder.journal.locks import claimed
 from recorder.shipping.bucket import Bucket, parse_prefix
 from recorder.shipping.shipper import Shipper, ship_left_behind, ship_rest
 

@@ -20,7 +20,8 @@ from recorder.commands.ops import niceness
 from recorder.commands.terminal.behind import RECENT_S, behind
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Mark
-from recorder.journal.reader import claimed, ingester_pid, waiting
+from recorder.journal.locks import claimed
+from recorder.journal.reader import ingester_pid, waiting
 from recorder.journal.writer import Journal
 from recorder.program import command_of
 from recorder.store.location import VARIABLE, database_url, journal_root

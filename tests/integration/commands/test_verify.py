@@ -30,7 +30,7 @@ from recorder.commands.verify import command
 from recorder.errors import RecorderError
 from recorder.ingest.ingester import Ingester
 from recorder.journal.format import Gap, Mark
-from recorder.journal.reader import claimed
+from recorder.journal.locks import claimed
 from recorder.journal.writer import Journal
 from recorder.store.location import database_path, database_url
 from recorder.store.maintain.purge.delete import purge

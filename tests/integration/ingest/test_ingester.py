@@ -22,7 +22,8 @@ from recorder.ingest.capture import Capture
 from recorder.ingest.ingester import Ingester, recover
 from recorder.journal import reader
 from recorder.journal.format import START, Mark, Position, Record
-from recorder.journal.reader import claimed, segment_numbers
+from recorder.journal.locks import claimed
+from recorder.journal.reader import segment_numbers
 from recorder.journal.writer import ExchangeWriter, Journal
 from recorder.model.events import (
     BODY_KINDS,

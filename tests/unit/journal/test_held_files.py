@@ -14,13 +14,13 @@ from recorder.errors import RecorderError
 from recorder.journal import held_files, reader
 from recorder.journal.format import Mark, Position, Record
 from recorder.journal.held_files import Damage, damage_of
+from recorder.journal.locks import try_lock
 from recorder.journal.reader import (
     INGESTED,
     WRITER_LOCK,
     JournalReader,
     read_carried,
     segment_name,
-    try_lock,
     write_carried,
     write_ingested,
 )

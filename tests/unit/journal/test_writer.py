@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from recorder.errors import RecorderError
 from recorder.journal.format import HEADER, MAGIC, Gap, Mark, Position, Record, encode, parse
+from recorder.journal.locks import try_lock
 from recorder.journal.reader import (
     INGESTED,
     INGESTER_LOCK,
@@ -23,7 +24,6 @@ from recorder.journal.reader import (
     JournalReader,
     segment_name,
     segment_numbers,
-    try_lock,
     write_ingested,
 )
 from recorder.journal.writer import TOGETHER, TURN_NS, ExchangeWriter, Journal

@@ -103,6 +103,17 @@ def test_a_header_of_the_user_s_own_names_the_session_after_ours() -> None:
         assert routes.route("/v1/responses", [(b"x-run", other)]).session is None
 
 
+def test_tags_of_all_lines_are_one_list_with_one_limit() -> None:
+    lines = [(b"x-recorder-tags", b"eu, night run,"), (b"x-recorder-tags", b"eu,dev")]
+    attribution = Routes().route("/v1/responses", lines).attribution
+    assert attribution is not None
+    assert (attribution.owner, attribution.tags) == (None, ("eu", "night run", "dev"))
+    assert Routes().route("/v1/responses", []).attribution is None
+    many = [(b"x-recorder-tags", b"%d" % number) for number in range(17)]
+    with pytest.raises(UsageError, match="at most 16 tags"):
+        Routes().route("/v1/responses", many)
+
+
 def refusals(routes: Routes, *targets: str) -> list[str]:
     """What is said of targets that are refused; nothing of one that is not."""
     said = []

@@ -48,10 +48,8 @@ def model_of(path: str) -> str | None:
     return unquote(found[1]) if found else None
 
 
-class ConverseConversation(Conversation):
-    """A request to converse."""
-
-    not_of_answer = names("system toolConfig requestMetadata")
+class PathConversation(Conversation):
+    """A request to Bedrock: its path names the model, and says whether it streams."""
 
     @cached_property
     def model(self) -> str | None:
@@ -60,6 +58,12 @@ class ConverseConversation(Conversation):
     @property
     def stream(self) -> bool | None:
         return self.path.endswith("-stream")
+
+
+class ConverseConversation(PathConversation):
+    """A request to converse."""
+
+    not_of_answer = names("system toolConfig requestMetadata")
 
     @property
     def offered(self) -> Sequence[Any]:

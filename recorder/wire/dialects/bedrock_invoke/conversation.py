@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from recorder.wire.dialects.anthropic.conversation import AnthropicConversation
-from recorder.wire.dialects.bedrock_converse.conversation import model_of
+from recorder.wire.dialects.bedrock_converse.conversation import PathConversation
 
 
-class InvokeConversation(AnthropicConversation):
+class InvokeConversation(PathConversation, AnthropicConversation):
     """A request to create a message."""
-
-    @cached_property
-    def model(self) -> str | None:
-        return model_of(self.path)
-
-    @property
-    def stream(self) -> bool | None:
-        return self.path.endswith("-stream")

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
-from recorder.wire.dialects.bedrock_converse.conversation import ConverseConversation, model_of
+from recorder.wire.dialects.bedrock_converse.conversation import ConverseConversation, PathConversation
 from recorder.wire.dialects.conversation import Conversation
-from recorder.wire.dialects.json_values import Object, array, objects, text
+from recorder.wire.dialects.json_values import Object, objects, text
 from recorder.wire.dialects.openai_chat.conversation import CompletionConversation
 
 _PROMPTS = ("prompt", "inputText", "message")  # of Llama, Mistral and DeepSeek; of Titan; of Cohere
 
 
-class ModelsConversation(CompletionConversation):
+class ModelsConversation(PathConversation, CompletionConversation):
     """A request with messages of Chat Completions, or with one prompt."""
-
-    @cached_property
-    def model(self) -> str | None:
-        return model_of(self.path)
-
-    @property
-    def stream(self) -> bool | None:
-        return self.path.endswith("-stream")
 
     @property
     def prompts(self) -> Sequence[Any]:
@@ -33,6 +24,7 @@ class ModelsConversation(CompletionConversation):
 
 def conversation(path: str, request: Object) -> Conversation:
     """Return what a request says. Only the parts of Converse have no type."""
-    parts = [part for message in objects(request, "messages") for part in array(message, "content")]
-    is_converse = any(isinstance(part, dict) and "type" not in part for part in parts)
-    return ConverseConversation(path, request) if is_converse else ModelsConversation(path, request)
+    for message in objects(request, "messages"):
+        if any("type" not in part for part in objects(message, "content")):
+            return ConverseConversation(path, request)
+    return ModelsConversation(path, request)

@@ -65,8 +65,10 @@ def _read(http: Any, answer: ProbeAnswer) -> SdkReading:
         elif event.type == "agent.session.turn.completed":
             input_tokens += event.usage.input_tokens
             output_tokens += event.usage.output_tokens
-    said = [item for item in found if item.type == "message" and item.role == "assistant"]
-    parts = [part.text for item in said for part in item.content]
+    parts: list[str] = []
+    for item in found:
+        if item.type == "message" and item.role == "assistant":
+            parts += [part.text for part in item.content]
     calls = [(item.name, json_or_text(item.arguments)) for item in found if item.type == "function_call"]
     return SdkReading("".join(parts), calls, (input_tokens, output_tokens))
 

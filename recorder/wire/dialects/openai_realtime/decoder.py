@@ -36,10 +36,11 @@ from recorder.wire.dialects.usage_report import COUNTS, counts_at, token_count
 DONE = "response.done"
 
 _TRANSCRIPT, _TEXT = "response.output_audio_transcript", "response.output_text"
+_TEXTS = (_TRANSCRIPT, "response.text", "response.audio_transcript")  # the last two in the beta
 _SAME: Mapping[str, str] = {
     DONE: "response.completed",
-    **{f"{of}.{step}": f"{_TEXT}.{step}" for of in (_TRANSCRIPT, "response.text") for step in ("delta", "done")},
-    **{f"response.audio_transcript.{step}": f"{_TEXT}.{step}" for step in ("delta", "done")},
+    **dict.fromkeys((f"{of}.delta" for of in _TEXTS), f"{_TEXT}.delta"),
+    **dict.fromkeys((f"{of}.done" for of in _TEXTS), f"{_TEXT}.done"),
 }
 """By type of event, what it is called in the Responses format."""
 
