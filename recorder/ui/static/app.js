@@ -14,6 +14,17 @@ const PAGES = {
   raw: () => import("./raw/raw.js"),
 };
 
+/**
+ * What a page asks for first, while its modules are loaded.
+ * @type {Record<string, (source: Source, route: Route) => Promise<any>>}
+ */
+const FIRST = {
+  player: (source, { session }) => {
+    const reference = session ?? "latest";
+    return Promise.all([source.session(reference), source.timeline(reference)]);
+  },
+};
+
 /** Keys of every page, as the help shows them. */
 const KEYS = [
   ["/", "Search sessions"],
@@ -131,8 +142,10 @@ export async function start(source) {
     try {
       const load = PAGES[route.page];
       if (!load) throw new Error(`There is no page ${route.page}.`);
+      const first = FIRST[route.page]?.(source, route);
+      first?.catch(() => undefined); // the page that waits for it says why
       const { render } = await load();
-      const drawn = await render(place, route, whileShown(app, left));
+      const drawn = await render(place, route, whileShown(app, left), first ?? Promise.resolve());
       if (left.aborted) drawn.close?.();
       else page = drawn;
     } catch (error) {

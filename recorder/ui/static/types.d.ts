@@ -389,7 +389,7 @@ interface Page {
   close?(): void;
 }
 
-type Render = (main: HTMLElement, route: Route, app: App) => Promise<Page>;
+type Render = (main: HTMLElement, route: Route, app: App, first: Promise<any>) => Promise<Page>;
 
 /** The bytes of an event: text, base64 of what is none, or parts: texts, and numbers of shared texts. */
 type Template = RawBytes | (string | number)[];

@@ -30,11 +30,12 @@ const FRAMES = 2000;
  * @param {HTMLElement} main
  * @param {Route} route
  * @param {App} app
+ * @param {Promise<[SessionHeader, Timeline]>} asked
  * @returns {Promise<Page>}
  */
-export async function render(main, route, app) {
+export async function render(main, route, app, asked) {
   const reference = route.session ?? "latest";
-  const [header, first] = await Promise.all([app.source.session(reference), app.source.timeline(reference)]);
+  const [header, first] = await asked;
   // From here on by its id: `latest` may be another session any moment.
   const id = header.session.session_id;
   const timeline = first.session_id === id ? first : await app.source.timeline(id);
