@@ -96,7 +96,7 @@ class _Asking:
         return {
             "model": self._now.model,
             "system_chars": len(self._system),
-            "tools": len(self._now.tools),
+            "tools": len(_tools(self._now)),
             "messages": len(self._messages),
             "kept_messages": None if self._before is None else self._kept,
             "dropped_messages": 0 if self._before is None else len(_said(self._before)) - self._kept,
@@ -111,7 +111,7 @@ class _Asking:
         first = max(0, len(self._messages) - SHOWN_MESSAGES)
         return {
             "system": _cut(self._system),
-            "tool_list": [{**_tool(each), "state": states.get(_name(each), "same")} for each in self._now.tools],
+            "tool_list": [{**_tool(each), "state": states.get(_name(each), "same")} for each in _tools(self._now)],
             "first_message": first,
             "message_list": [self._message(each) for each in self._messages[first:]],
         }
@@ -130,8 +130,8 @@ class _Asking:
         """Yield the names of tools that are `new`, `changed` or `gone` since the request before."""
         if self._before is None:
             return
-        now = {_name(each): each for each in self._now.tools}
-        before = {_name(each): each for each in self._before.tools}
+        now = {_name(each): each for each in _tools(self._now)}
+        before = {_name(each): each for each in _tools(self._before)}
         for name, tool in now.items():
             if name not in before:
                 yield name, "new"
@@ -188,6 +188,15 @@ def _common(messages: Iterable[Message], before: Iterable[Message]) -> int:
 
 def _compared(message: Message) -> Any:
     return message.role, [(part.kind, part.text, part.name, part.value) for part in message.parts]
+
+
+def _tools(conversation: Conversation) -> list[Tool]:
+    """Return the tools that a model has: those of the request, and those that items bring, as Codex sends them."""
+    tools = [*conversation.tools]
+    for part in conversation.parts:
+        if part.kind == "tools" and isinstance(part.value, list):
+            tools += part.value
+    return tools
 
 
 def _name(tool: Tool) -> str:

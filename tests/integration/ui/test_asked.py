@@ -48,6 +48,15 @@ async def test_a_request_says_what_is_new_in_it(tmp_path: Path) -> None:
     assert [part["text"] for each in found["message_list"] for part in each["parts"]][-1] == "18 °C"
 
 
+async def test_tools_that_an_item_brings_are_among_the_tools(tmp_path: Path) -> None:
+    made = Conversations(tmp_path / "log.db").session("s")
+    brought = {"type": "additional_tools", "role": "developer", "tools": [{**TOOL, "name": "exec"}]}
+    made.exchange(response(), body=body([brought, *asking("Weather?")]))
+    found = (await read(made.database, 1))["read"]
+    assert [tool["name"] for tool in found["tool_list"]] == ["get_weather", "exec"]
+    assert (found["tools"], found["messages"]) == (2, 1)
+
+
 async def test_what_was_said_again_in_other_words_is_new(tmp_path: Path) -> None:
     made = Conversations(tmp_path / "log.db").session("s")
     made.exchange(response(), body=body([*asking("Weather?"), *answering("18 °C")]))
