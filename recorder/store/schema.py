@@ -180,6 +180,7 @@ rebuilds = Table(
 
 REBUILD = "projections"  # the one rebuild there is: of all of them at once
 REBUILD_FROM_THE_BEGINNING = (
+    "DELETE FROM dead_letters",  # of projections that are not there any more
     "DELETE FROM rebuilds",
     f"INSERT INTO rebuilds (name, session_id, exchange_id) VALUES ('{REBUILD}', '{BEFORE_ALL}', '{BEFORE_ALL}')",
 )
