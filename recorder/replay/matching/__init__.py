@@ -11,6 +11,8 @@ Rules of this file:
   guesses: if none applies, it is a miss, which names the nearest recording and the differences.
 * A request to an unknown host can be for any upstream: it is for the only one with a recording of that method, path and
   query. If there are several, path and headers decide, as in the proxy; else it is a miss.
+* A server that needs no body may answer before it came: then the log has what came until then, and a request that
+  begins so is the same.
 * Equal requests are answered in recorded order, each recorded answer once. Without `strict`, a client that runs again
   gets the same answers: when all are used, they are given again in the same order, one for each request. GET reads a
   state: it uses its answers in order too, and then repeats the last one.

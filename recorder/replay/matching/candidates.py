@@ -175,6 +175,15 @@ class Group:
     def shapes(self) -> QueuesByKey:
         return _queues(self.candidates, lambda candidate: candidate.compared(is_logical=self._is_logical).shape)
 
+    def begun(self, body: bytes) -> CandidateQueue | None:
+        """Return the candidates that were answered before all of their body had come, if this may be the whole."""
+        begun = [each for each in self._begun if body.startswith(each.fingerprint.request.body)]
+        return _queues(begun, lambda _: None).get(None)
+
+    @Once
+    def _begun(self) -> Sequence[Candidate]:
+        return [candidate for candidate in self.candidates if not candidate.original.request.complete]
+
     @Once
     def has_links(self) -> bool:
         """Return whether a recorded request here has only what was new since an earlier response."""
@@ -287,6 +296,7 @@ class MatchQuery:
         yield "noise", self.group.quiet.get(self.moved.quiet)
         if self.is_logical and self.alike is not None:
             yield "noise", self.alike.quiet.get(self.widest.quiet)
+        yield "noise", self.group.begun(self._request.body)
 
     def resembling(self, until: How) -> Iterator[Resembling]:
         """Yield the candidates that are not the same, rung by rung."""

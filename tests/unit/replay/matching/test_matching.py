@@ -170,6 +170,15 @@ class TestNoise:
 
         assert matched(Matcher([record(form("a1b2c3d4e5"))]), form("f6a7b8c9d0")).how == "noise"
 
+    def test_one_that_was_answered_before_its_body_had_come_matches_what_begins_so(self) -> None:
+        whole = record(ask({"id": "a"}))
+        request = msgspec.structs.replace(whole.request, complete=False)
+        begun = msgspec.structs.replace(whole, request=request, request_body=b'{"id"')
+        matcher = Matcher([whole, begun])
+        assert [matched(matcher, ask({"id": "a"})).how for _ in range(2)] == ["exact", "noise"]
+        missed(Matcher([begun]), ask({"other": "a"}))
+        missed(Matcher([begun], Rules(until="exact")), ask({"id": "a"}))
+
     def test_rules_say_how_far_down_a_match_is_looked_for(self) -> None:
         recordings = [record(ask(says("hi", user="a", instructions="1")))]
         noisy, moved = ask(says("hi", user="b", instructions="1")), ask(says("hi", user="a", instructions="2"))
