@@ -1156,7 +1156,8 @@ def survived(copy: Copy, mutant: Mutant) -> str | None:
         failed = copy.run([mutant.test])
     if not failed:
         return f"{mutant.test} is green"
-    [found] = failed
+    # A broken program may fail the end of a fixture, too.
+    found = next((each for each in failed if each.claim), failed[0])
     if not found.claim:
         return f"it is not a claim that failed: {found.message}\n{found.report[-3000:]}"
     if not re.search(mutant.reason, found.report):
