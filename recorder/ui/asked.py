@@ -6,13 +6,13 @@ with all that they continue. Of pictures, files and sounds it has sizes and dige
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from recorder.model.events import Exchange, Recording
+from recorder.model.events import Recording, Session
 from recorder.recordings.logged_cache import cache_of_log
 from recorder.recordings.requests import load_requests, request_json
 from recorder.recordings.selection import Numbered, select_exchanges
@@ -33,41 +33,81 @@ SHOWN_MESSAGES = 500
 """Messages that are shown, the newest: a page with more is slow, and what is new is among them."""
 
 
+Clean = Callable[[str], str]
+"""Returns a text as it may be shown."""
+
+
 async def asked(log: LogReader, ref: str, exchange: str, *, is_brief: bool) -> Json:
     """Return the request of an exchange; with `is_brief` only the counts of its parts. `read` is None if nobody here
     knows what its requests say.
 
     Raises `RecorderError` if it and what it continues are too large.
     """
-    session, [chosen] = await select_exchanges(log, ref, exchange)
+    session, chosen = await select_exchanges(log, ref, exchange)
     everything = list(enumerate(await log.exchanges(session.session_id), 1))
-    before = await _before(log, chosen, everything)
-    shown = await load_requests(log, session, [*before, chosen])
-    conversations = {recorded.number: _read(recorded, request) for recorded, request in shown}
-    number, _ = chosen
-    now = conversations.pop(number, None)
-    earlier = {number: each for number, each in conversations.items() if each is not None}
-    asking = None if now is None else _Asking(now, next(iter(earlier.values()), None))
-    turns = await cache_of_log(log, session, everything, chosen[1].exchange_id)
-    return {
-        "number": number,
-        "before": next(iter(earlier), None),
-        "is_complete": all(request.is_complete for recorded, request in shown if recorded.number == number),
-        "cache": turns[0].document() if turns else None,
-        "read": None if asking is None else asking.told(is_brief=is_brief),
-    }
+    [found] = [each async for each in asked_of(log, session, everything, chosen)]
+    return found.document(is_brief=is_brief)
 
 
-async def _before(log: LogReader, chosen: Numbered, everything: Sequence[Numbered]) -> Sequence[Numbered]:
-    """Return the nearest earlier exchange of the same API, thread and purpose, if there is one."""
-    number, exchange = chosen
-    purposes = {each.exchange_id: each.purpose for each in await outlines(log, exchange.session_id)}
+async def asked_of(
+    log: LogReader, session: Session, everything: Sequence[Numbered], chosen: Sequence[Numbered], clean: Clean = str
+) -> AsyncIterator[Asked]:
+    """Yield the requests of some of all exchanges of a session. `clean` is asked for each text before it is cut.
 
-    def kind(each: Exchange) -> tuple[str | None, ...]:
-        return each.api, each.thread_id, purposes.get(each.exchange_id)
+    Raises `RecorderError` if they and what they continue are too large together.
+    """
+    befores = await _befores(log, session, everything)
+    numbers = {number for number, _ in chosen}
+    needed = numbers | {befores[number] for number in numbers & befores.keys()}
+    shown = await load_requests(log, session, [each for each in everything if each[0] in needed])
+    loaded = {recorded.number: (recorded, request) for recorded, request in shown}
+    only = chosen[0][1].exchange_id if len(chosen) == 1 else None
+    caches = {turn.number: turn.document() for turn in await cache_of_log(log, session, everything, only)}
+    last_read: dict[int, Conversation] = {}  # until the next one of its kind: a session repeats what was said
+    for number in sorted(needed):
+        now = _read(*loaded[number]) if number in loaded else None
+        before = last_read.pop(befores.get(number, 0), None)
+        if now is not None:
+            last_read[number] = now
+        if number in numbers:
+            is_complete = number not in loaded or loaded[number][1].is_complete
+            number_before = None if before is None else befores[number]
+            asking = None if now is None else _Asking(now, before, clean)
+            yield Asked(number, number_before, is_complete, caches.get(number), asking)
 
-    alike = [numbered for numbered in everything[: number - 1] if kind(numbered[1]) == kind(exchange)]
-    return alike[-1:]
+
+class Asked(NamedTuple):
+    """The request of an exchange, and the number of the one before that it is compared with."""
+
+    number: int
+    before: int | None
+    is_complete: bool
+    cache: Json | None
+    asking: _Asking | None
+
+    def document(self, *, is_brief: bool = False) -> Json:
+        """Return the answer of the API."""
+        read = None if self.asking is None else self.asking.told(is_brief=is_brief)
+        return {
+            "number": self.number,
+            "before": self.before,
+            "is_complete": self.is_complete,
+            "cache": self.cache,
+            "read": read,
+        }
+
+
+async def _befores(log: LogReader, session: Session, everything: Sequence[Numbered]) -> dict[int, int]:
+    """Return the number of the nearest earlier exchange of the same API, thread and purpose, where there is one."""
+    purposes = {each.exchange_id: each.purpose for each in await outlines(log, session.session_id)}
+    latest: dict[tuple[str | None, ...], int] = {}
+    befores = {}
+    for number, exchange in everything:
+        kind = exchange.api, exchange.thread_id, purposes.get(exchange.exchange_id)
+        if kind in latest:
+            befores[number] = latest[kind]
+        latest[kind] = number
+    return befores
 
 
 def _read(recorded: Recording, request: LogicalRequest) -> Conversation | None:
@@ -80,9 +120,9 @@ def _read(recorded: Recording, request: LogicalRequest) -> Conversation | None:
 class _Asking:
     """A request, and the one before it if there is one."""
 
-    def __init__(self, now: Conversation, before: Conversation | None) -> None:
-        self._now = now
-        self._system, self._messages = _system(now), _said(now)
+    def __init__(self, now: Conversation, before: Conversation | None, clean: Clean) -> None:
+        self._now, self._clean = now, clean
+        self._system, self._messages = clean(_system(now)), _said(now)
         self._before = before
         self._kept = 0 if before is None else _common(self._messages, _said(before))
 
@@ -111,7 +151,7 @@ class _Asking:
         first = max(0, len(self._messages) - SHOWN_MESSAGES)
         return {
             "system": _cut(self._system),
-            "tool_list": [{**_tool(each), "state": states.get(_name(each), "same")} for each in _tools(self._now)],
+            "tool_list": [{**self._tool(each), "state": states.get(_name(each), "same")} for each in _tools(self._now)],
             "first_message": first,
             "message_list": [self._message(each) for each in self._messages[first:]],
         }
@@ -120,7 +160,7 @@ class _Asking:
         """Return the first character of the system prompt that is another one than before; None if it is the same."""
         if self._before is None:
             return None
-        before = _system(self._before)
+        before = self._clean(_system(self._before))
         if before == self._system:
             return None
         pairs = zip(self._system, before, strict=False)
@@ -140,13 +180,19 @@ class _Asking:
         for name in before.keys() - now.keys():
             yield name, "gone"
 
+    def _tool(self, tool: Tool) -> Json:
+        description = tool.description if isinstance(tool.description, str) else ""
+        schema = "" if tool.schema is None else as_json(tool.schema)
+        shown = {"description": _cut(self._clean(description)), "parameters": _cut(self._clean(schema))}
+        return {"name": _name(tool), **shown}
+
     def _message(self, message: Message) -> Json:
         return {"role": message.role, "parts": [self._part(each) for each in message.parts]}
 
     def _part(self, part: Part) -> Json:
         name = part.name if isinstance(part.name, str) else _file_name(part)
         about = {"kind": part.kind, "name": name, "pictures": list(self._pictures(part))}
-        return {**about, **_cut(self._text(part))}
+        return {**about, **_cut(self._clean(self._text(part)))}
 
     def _text(self, part: Part) -> str:
         if part.text is not None:
@@ -202,12 +248,6 @@ def _tools(conversation: Conversation) -> list[Tool]:
 def _name(tool: Tool) -> str:
     name = tool.name if isinstance(tool.name, str) else tool.kind
     return f"{tool.namespace}.{name}" if tool.namespace else name
-
-
-def _tool(tool: Tool) -> Json:
-    description = tool.description if isinstance(tool.description, str) else ""
-    schema = "" if tool.schema is None else as_json(tool.schema)
-    return {"name": _name(tool), "description": _cut(description), "parameters": _cut(schema)}
 
 
 _MEDIA = ("file", "audio", "video", "image")

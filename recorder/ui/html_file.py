@@ -18,6 +18,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -30,6 +31,7 @@ from recorder.recordings.preview import Previews
 from recorder.recordings.selection import Numbered
 from recorder.store.queries.reader import LogReader
 from recorder.ui.api import session_outline
+from recorder.ui.asked import Asked, asked_of
 from recorder.ui.bundle import bundle
 from recorder.ui.lanes import timeline
 from recorder.ui.marks import marks
@@ -83,6 +85,24 @@ def without_halves(written: str) -> str:
     return _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
 
 
+class Shared:
+    """The values that requests repeat, each once, as templates of their JSON."""
+
+    def __init__(self, templates: Templates, budget: MemoryBudget) -> None:
+        self.values: list[Template] = []
+        self._templates, self._budget = templates, budget
+        self._numbers: dict[str, int] = {}
+
+    def number(self, value: Any) -> int:
+        """Return the number of a value. Raises `RecorderError` if all together are too large."""
+        written = without_halves(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+        if written not in self._numbers:
+            self._budget.add(len(written))
+            self._numbers[written] = len(self.values)
+            self.values.append(self._templates.of(written.encode()))
+        return self._numbers[written]
+
+
 Json = dict[str, Any]
 
 # -- the file
@@ -90,6 +110,9 @@ Json = dict[str, Any]
 
 LIMIT_BYTES = 128 * 2**20
 """Bytes of all events, and of what each takes besides: a browser still opens a page of that size in seconds."""
+
+REQUESTS_BYTES = 32 * 2**20
+"""Bytes of what requests say, each part once: those of the longest sessions of agents have some MiB."""
 
 DEFLATED_FROM = 2**20
 """Characters of data from which it is deflated: a smaller file can be searched with any tool."""
@@ -133,6 +156,10 @@ class FileData:
         remedy = "name one exchange with --exchange, or --format jsonl writes it row by row"
         self._budget = MemoryBudget("As one page this takes", remedy, LIMIT_BYTES)
         self._tracks = TrackCache()
+        self._asked: dict[str, Json] = {}
+        asked = MemoryBudget("All that was asked takes", "recorder ui shows the rest", REQUESTS_BYTES)
+        self._parts = Shared(self._templates, asked)
+        self._clean_requests = set[int]()  # exchanges from whose requests nothing was taken out
 
     async def gathered(self) -> Json:
         """Return the data. Raises `RecorderError` if it is too large."""
@@ -152,6 +179,7 @@ class FileData:
             for numbered in self._chosen
             if numbered[0] in ticks
         }
+        await self._ask(everything)
         return {
             "recorder_html": 1,
             "about": {
@@ -165,6 +193,8 @@ class FileData:
             "timeline": self._redacted(drawn),
             "marks": self._redacted(marked),
             "exchanges": exchanges,
+            "asked": self._asked,
+            "asked_parts": self._parts.values,
             "texts": self._templates.texts,
             "summary": self._summary(),
             "notes": self._all_notes(),
@@ -172,6 +202,38 @@ class FileData:
 
     def _redacted(self, value: Any) -> Any:
         return redacted_value(value, self._redactor, self._counts)
+
+    # -- what was asked
+
+    async def _ask(self, everything: Sequence[Numbered]) -> None:
+        """Put in the requests as the player shows them, as far as they are not too large."""
+        clean = cache(self._without_secrets)  # requests repeat their texts
+        try:
+            async for each in asked_of(self._log, self._session, everything, self._chosen, clean):
+                self._asked[str(each.number)] = self._request(each)
+        except StoreError:
+            raise
+        except RecorderError as error:
+            self._notes.append(f"Not all requests can be unfolded. {self._redacted(str(error))}")
+
+    def _request(self, asked: Asked) -> Json:
+        document = asked.document()
+        read, missed = document["read"], document["cache"]
+        if missed is not None and not {asked.number, missed["previous_number"]} <= self._clean_requests:
+            missed |= {"before": None, "after": None}  # they may begin or end within a secret
+        if read is not None:
+            read["system"] = self._part(read["system"])
+            read["tool_list"] = [self._part(each) for each in read["tool_list"]]
+            read["message_list"] = [self._part(each) for each in read["message_list"]]
+        shown: Json = self._without_secrets(document)
+        return shown
+
+    def _part(self, value: Json) -> int:
+        return self._parts.number(self._without_secrets(value))
+
+    def _without_secrets(self, value: Any) -> Any:
+        """Return what repeats texts of events, where secrets are counted."""
+        return redacted_value(value, self._redactor, Counter())
 
     # -- an exchange
 
@@ -190,6 +252,8 @@ class FileData:
         self._counts.update(track.counts)
         changed = redacted_rows(events, track.pieces, self._redactor)
         self._changed_events += len(changed)
+        if not any(event.kind == "request" and event.pos in changed for event in events):
+            self._clean_requests.add(numbered[0])
         shown = self._shown(exchange, [_with(event, changed) for event in events])
         reads = body_reads(events)
         return {
@@ -250,8 +314,8 @@ class FileData:
             f"Taken out of texts by the export: {_listed(self._counts)}.",
             "What is not shaped like a secret is still there.",
             *lacking,
-            "Not in this file: other sessions, bodies to download, requests as the model saw them, and all that came "
-            "after the export. recorder ui shows them.",
+            "Not in this file: other sessions, bodies to download, and all that came after the export. recorder ui "
+            "shows them.",
             *self._notes,
         ]
 

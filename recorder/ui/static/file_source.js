@@ -102,18 +102,42 @@ export class FileSource {
     return { events, is_all: true };
   }
 
-  /** @param {string} _session @param {number} number @returns {Promise<Asked>} */
-  asked(_session, number) {
-    return Promise.resolve({ number, before: null, is_complete: true, cache: null, read: null });
+  /**
+   * @param {string} _session
+   * @param {number} number
+   * @param {boolean} isBrief
+   * @returns {Promise<Asked>}
+   */
+  async asked(_session, number, isBrief) {
+    const found = this.data.asked[String(number)];
+    if (!found) return { number, before: null, is_complete: true, cache: null, read: null };
+    const { read } = found;
+    if (!read || isBrief) return { ...found, read: read && { ...read, system: undefined, tool_list: [], message_list: [] } };
+    const part = (/** @type {number} */ index) => JSON.parse(/** @type {string} */ (this.joined(this.data.asked_parts[index])));
+    const [tool_list, message_list] = [read.tool_list.map(part), read.message_list.map(part)];
+    return { ...found, read: { ...read, system: part(read.system), tool_list, message_list } };
   }
 
   /**
    * @param {string} _session
    * @param {number} number
-   * @param {"response" | "model"} _of
+   * @param {"response" | "model"} of a request may continue another one, which has its pictures
    * @param {import("./player/picture.js").PictureDigest} digest
    */
-  async picture(_session, number, _of, { size_bytes }) {
+  async picture(_session, number, of, { size_bytes }) {
+    const others = Object.keys(this.data.exchanges).map(Number);
+    for (const each of of === "model" ? [number, ...others] : [number]) {
+      const found = this.pictureOf(each, size_bytes);
+      if (found) return found;
+    }
+    throw new Error("This picture is not in the file.");
+  }
+
+  /**
+   * @param {number} number
+   * @param {number} size_bytes
+   */
+  pictureOf(number, size_bytes) {
     for (let pos = 0; pos <= this.exchange(number).last; pos++) {
       const raw = this.raw(number, pos);
       for (const [, data, sign] of typeof raw === "string" ? raw.matchAll(PICTURE) : []) {
@@ -122,7 +146,7 @@ export class FileSource {
         return new Blob([fromBase64(coded)], { type: PICTURES[sign] ?? "image/jpeg" });
       }
     }
-    throw new Error("This picture is not in the file.");
+    return null;
   }
 
   /**
@@ -229,9 +253,17 @@ export class FileSource {
    * @returns {RawBytes}
    */
   raw(number, pos) {
-    const raw = this.exchange(number).events.raw[pos];
-    if (!Array.isArray(raw)) return raw;
-    return raw.map((part) => (typeof part === "number" ? this.data.texts[part] : part)).join("");
+    return this.joined(this.exchange(number).events.raw[pos]);
+  }
+
+  /**
+   * Return what a template stands for.
+   * @param {Template} template
+   * @returns {RawBytes}
+   */
+  joined(template) {
+    if (!Array.isArray(template)) return template;
+    return template.map((part) => (typeof part === "number" ? this.data.texts[part] : part)).join("");
   }
 
   /**

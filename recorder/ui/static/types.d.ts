@@ -421,6 +421,17 @@ interface FileExchange {
   };
 }
 
+/** What was asked in an exchange of the one file: its parts are numbers of templates, each of a value as JSON. */
+interface FileAsked extends Omit<Asked, "read"> {
+  read: (Omit<AskedRequest, "system" | "tool_list" | "message_list"> & FileAskedParts) | null;
+}
+
+interface FileAskedParts {
+  system: number;
+  tool_list: number[];
+  message_list: number[];
+}
+
 /** The data of the one file: recorder/ui/html_file.py writes it. */
 interface FileData {
   recorder_html: 1;
@@ -429,6 +440,8 @@ interface FileData {
   timeline: Timeline;
   marks: { marks: Mark[] };
   exchanges: { [number: string]: FileExchange };
+  asked: { [number: string]: FileAsked };
+  asked_parts: Template[];
   texts: string[];
   summary: string;
   notes: string[];

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from tests.acceptance.ui.test_browser_state import SEEK, Shown, compare, lines, shown
 from tests.support.browser import IN_A_BROWSER, NARROW, PLAYER, THEMES, WIDE, Tab, opened
-from tests.support.conversations import Conversations, asking, message, response
+from tests.support.conversations import Conversations, answering, asking, call, message, response
 from tests.support.corpus import needs_corpus
 from tests.support.html_file import exported
 from tests.support.secret_shapes import made
@@ -179,3 +179,23 @@ async def test_it_is_for_everybody(file: Given, chromium: Browser) -> None:
             await tab.show(size, theme)
             await tab.picture(f"html-file-{theme}-{size[0]}")
             assert await tab.violations() == []
+
+
+async def test_requests_unfold_and_say_what_is_new(tmp_path: Path, chromium: Browser) -> None:
+    session = Conversations(tmp_path / "log.db").session("asked")
+    weather = {"type": "function", "name": "weather", "parameters": {"type": "object"}}
+    body = {"model": "gpt-5", "stream": True, "instructions": "Be brief.", "tools": [weather]}
+    session.exchange(response(*call("weather", "{}")), body={**body, "input": asking("Is it warm?")})
+    again = [*asking("Is it warm?"), *answering("18 °C")]
+    session.exchange(response(*message("Yes."), id="resp_2"), body={**body, "input": again}, at_s=1)
+    path = tmp_path / "run.html"
+    path.write_text(exported(session.path, "asked"))
+    async with opened(chromium, path.as_uri(), offline=True) as tab:
+        await tab.open("#x=2")
+        asked = tab.page.locator("section[data-number='2'] .asked")
+        line = asked.locator("summary").first
+        await expect(line).to_have_text("asked: system 9 characters · 1 tool · 2 items, 1 of them new")
+        await line.click()
+        await expect(asked.locator(".asked-message.is-new")).to_contain_text("18 °C")
+        await asked.get_by_text("system 9", exact=True).click()
+        await expect(asked.get_by_text("Be brief.")).to_be_visible()

@@ -17,11 +17,11 @@ import pytest
 
 from recorder.recordings.selection import select_exchanges
 from recorder.store.queries.reader import LogReader
-from recorder.ui import html_file, raw
+from recorder.ui import asked, html_file, raw
 from recorder.wire.redaction.bodies import Redactor
 from tests.support.conversations import Conversations, asking, message, response, sse
 from tests.support.corpus import CORPUS, corpus_files, needs_corpus
-from tests.support.html_file import data_of, document_at, exported, raws, written_data
+from tests.support.html_file import data_of, document_at, exported, put_together, raws, written_data
 from tests.support.secret_shapes import made, secrets_of
 from tests.support.server import PROGRAM, environment, run
 from tests.support.viewer import SAMPLE, hang, poison
@@ -303,3 +303,49 @@ async def test_a_file_of_twice_as_many_exchanges_takes_twice_as_many_rows(tmp_pa
             await html_file.html_file(log, session, chosen, Redactor())
             counts.append(log.count)
     assert counts[2] - counts[1] == counts[1] - counts[0]
+
+
+# -- what was asked
+
+
+def parts_of(data: dict[str, Any], numbers: Sequence[int]) -> list[Any]:
+    return [json.loads(put_together(data["asked_parts"][number], data["texts"])) for number in numbers]
+
+
+def asked_in(data: dict[str, Any], number: int) -> Any:
+    """What was asked in an exchange, put together as the player does."""
+    found = data["asked"][str(number)]
+    read = found["read"]
+    if read is None:
+        return found
+    [read["system"]] = parts_of(data, [read["system"]])
+    read["tool_list"] = parts_of(data, read["tool_list"])
+    read["message_list"] = parts_of(data, read["message_list"])
+    return found
+
+
+async def test_what_was_asked_is_what_the_api_answers(demo_recording: Path) -> None:
+    data = data_of(exported(demo_recording, "latest"))
+    async with await LogReader.open(demo_recording) as log:
+        for number in data["exchanges"]:
+            answer = await asked.asked(log, "latest", number, is_brief=False)
+            assert asked_in(data, int(number)) == msgspec.to_builtins(answer)
+
+
+def test_a_secret_is_out_of_what_was_asked_also_where_a_text_is_cut(tmp_path: Path) -> None:
+    log = Conversations(tmp_path / "log.db")
+    text = "x" * (asked.TEXT_CHARS - 20) + f" {KEY}"
+    log.session("cut").exchange(response(*message("Yes.")), asking(text))
+    page = exported(log.path, "cut")
+    [sent] = asked_in(data_of(page), 1)["read"]["message_list"]
+    assert sent["parts"][0]["text"].endswith("x <REDACTED openai-ke")
+    assert KEY[:12] not in spelled(page)
+
+
+def test_requests_that_are_too_large_together_are_left_out_with_a_note(
+    demo_recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(html_file, "REQUESTS_BYTES", 2**11)
+    data = data_of(exported(demo_recording, "latest"))
+    assert 0 < len(data["asked"]) < len(data["exchanges"])
+    assert "Not all requests can be unfolded" in " ".join(data["notes"])
