@@ -52,7 +52,6 @@ DIALECT = msgspec.structs.replace(
     prompt=None,
     cache=None,
     request_noise=(),
-    profiles=(),
     response_routes=None,
     speaks=None,
     is_event=None,

@@ -1,7 +1,8 @@
 """The lines of a run of Claude Code → facts: what was said, thought and done, by it and by its sub-agents.
 
 Events of Anthropic's are decoded as those of a response, for each agent apart; a whole message that repeats streamed
-ones is skipped. Tokens and costs are those of the results, of which each has the sums since the conversation began.
+ones is skipped. Tokens and costs are those of the results, of which each has the sums since the conversation began,
+and since the last one the tokens of the messages: a run that is killed has no result.
 """
 
 from __future__ import annotations
@@ -80,15 +81,21 @@ class _AgentDecoder(MessagesDecoder):
 
     def __init__(self, name: str | None) -> None:
         super().__init__()
-        self._name = name
+        self.name = name
+        self.message_id: str | None = None  # of the message whose tokens are `spent`
+        self.spent = Usage()
 
     def has_streamed(self, message: Object) -> bool:
         """Return whether a whole message repeats the one that is streamed."""
-        return self._started is not None and self._started.response_id == text(message, "id")
+        return self._started is not None and self.streamed_id == text(message, "id")
 
     def _new_key(self, index: int) -> ItemKey:
         key = super()._new_key(index)
-        return key if self._name is None else f"{self._name} {key}"
+        return key if self.name is None else f"{self.name} {key}"
+
+    @property
+    def streamed_id(self) -> str | None:
+        return self._started.response_id if self._started else None
 
 
 class StreamJsonDecoder(JsonDecoder):
@@ -103,6 +110,7 @@ class StreamJsonDecoder(JsonDecoder):
         self._has_asked = False
         self._conversations = 0  # that were cleared
         self._spent: dict[str, Usage] = {}  # of each conversation
+        self._since = Usage()  # of messages since the last result, but for the last one of each agent
         self._searches: dict[str, int] = {}
         self._costs: dict[str, Decimal] = {}
 
@@ -142,16 +150,19 @@ class StreamJsonDecoder(JsonDecoder):
         return agent
 
     def _on_event(self, line: Object, by: By) -> Facts:
-        event = object_(line, "event")
-        return [*self._of_agent(text(line, "parent_tool_use_id"), self._agent(line).payload(None, event))]
+        agent = self._agent(line)
+        return [*self._of_agent(agent, agent.payload(None, object_(line, "event")))]
 
-    def _of_agent(self, name: str | None, facts: Iterable[Fact]) -> Iterator[Fact]:
+    def _of_agent(self, agent: _AgentDecoder, facts: Iterable[Fact]) -> Iterator[Fact]:
         """Yield the facts of a message as those of the run, which ends with no message of its own."""
+        name = agent.name
         for fact in facts:
             match fact:
                 case ResponseStarted():
                     yield from self._begun(None, fact.model if name is None else None)
-                case UsageReported() | ResponseFinished():
+                case UsageReported():
+                    yield self._spend(agent, agent.streamed_id, fact.usage, fact.raw)
+                case ResponseFinished():
                     pass
                 case ErrorReported():
                     yield msgspec.structs.replace(fact, ends=False)  # it is tried again, or the result says it
@@ -161,10 +172,10 @@ class StreamJsonDecoder(JsonDecoder):
                     yield fact
 
     def _on_assistant(self, line: Object, by: By) -> Facts:
-        message = object_(line, "message")
-        if self._agent(line).has_streamed(message):
+        message, agent = object_(line, "message"), self._agent(line)
+        if agent.has_streamed(message):
             return ()
-        name, model = text(line, "parent_tool_use_id"), text(message, "model")
+        name, model = agent.name, text(message, "model")
         is_of_run = name is None and model != _NO_MODEL
         facts: list[Fact] = [*self._begun(None, model)] if is_of_run else []
         for block in objects(message, "content"):
@@ -172,7 +183,8 @@ class StreamJsonDecoder(JsonDecoder):
             facts += returned(block)
             if item is not None:
                 facts += self._whole(msgspec.structs.replace(item, thread_id=name))
-        return facts
+        usage = object_(message, "usage")
+        return [*facts, self._spend(agent, text(message, "id"), counts_of(usage), as_json(usage))] if usage else facts
 
     def _whole(self, item: ItemState) -> list[Fact]:
         self._items += 1
@@ -259,15 +271,28 @@ class StreamJsonDecoder(JsonDecoder):
         amount = exact_amount(self._data, "total_cost_usd")
         if amount is not None:
             self._costs[conversation] = amount
-        if not self._spent:
-            return ()
+        raw = line["modelUsage"] if models else object_(line, "usage")
+        if raw:
+            self._since = Usage()
+            for agent in self._agents.values():
+                agent.spent = Usage()
+        return (self._report(as_json(raw)),) if self._spent else ()
+
+    def _spend(self, agent: _AgentDecoder, message_id: str | None, spent: Usage, raw: str) -> UsageReported:
+        """Count a message once, by what it says last, until a result has the sums."""
+        if message_id != agent.message_id:
+            self._since = summed([self._since, agent.spent])
+        agent.message_id, agent.spent = message_id, spent
+        return self._report(raw)
+
+    def _report(self, raw: str) -> UsageReported:
         details = UsageDetails(
             web_searches=sum(self._searches.values()) or None,
             reported_cost_usd=usd(sum(self._costs.values())) if self._costs else None,
             reported_cost_source="total_cost_usd" if self._costs else None,
         )
-        raw = as_json(line["modelUsage"] if models else object_(line, "usage"))
-        return (UsageReported(summed(self._spent.values()), raw, details),)
+        running = [agent.spent for agent in self._agents.values()]
+        return UsageReported(summed([*self._spent.values(), self._since, *running]), raw, details)
 
     def _nothing(self, line: Object, by: By) -> Facts:
         return ()

@@ -74,6 +74,28 @@ def test_a_run_has_its_session_the_first_words_and_the_sums_of_its_last_result()
     assert (used.output_tokens, used.total_tokens, used.reported_cost_usd) == (80, 540, "0.002487")
 
 
+@table(("lines", "output_tokens"), [(RUN, 2), (STREAMED, 40)])
+def test_a_run_that_is_killed_has_the_tokens_of_its_messages_each_once(lines: list[Line], output_tokens: int) -> None:
+    results = [number for number, line in enumerate(lines) if b'"type":"result"' in line.raw]
+    tokens = []
+    for end in (results[0], results[0] + 1):
+        [used] = rows_of("stream-json", lines[:end])["usage"]
+        tokens.append((used.input_tokens, used.cache_read_input_tokens, used.output_tokens))
+    assert tokens == [(230, 20, output_tokens), (230, 20, 40)]
+
+
+def test_messages_of_agents_that_speak_by_turns_and_of_a_turn_without_its_result_count_once() -> None:
+    usage = {"input_tokens": 5, "output_tokens": 1}
+    both = [assistant("1"), assistant("2", parent_tool_use_id="c1")]
+    for line in both:
+        line["message"]["usage"] = usage
+    later = {**assistant("3"), "message": {"id": "3", "model": "m", "content": [], "usage": usage}}
+    ended = {**RESULT, "modelUsage": {"m": {"inputTokens": 11, "outputTokens": 3}}}
+    running, over = told("<", *both, *both, later), told("<", ended, later)
+    counts = [rows_of("stream-json", lines)["usage"][0] for lines in (running, running + over)]
+    assert [(used.input_tokens, used.output_tokens) for used in counts] == [(15, 3), (16, 4)]
+
+
 def test_sums_begin_again_when_the_conversation_is_cleared() -> None:
     counts = {"m": {"inputTokens": 1, "cacheReadInputTokens": 2, "outputTokens": 3}}
     ended = {**RESULT, "modelUsage": counts, "total_cost_usd": 0.1}

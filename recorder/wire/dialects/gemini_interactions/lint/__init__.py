@@ -18,7 +18,8 @@ RULES = rules(
 GI001 error
 An event is not an object with a text `event_type`.
 google-genai for Python takes an object without one for an error, and raises `TypeError: unhashable
- type: 'list'` at an array there; a program that chooses by the type loses the event.
+ type: 'list'` at an array there; a program that chooses by the type loses the event. Over WebSocket it raises
+ `APIWebSocketError: Live interaction server events must have an event_type`.
 Gemini API reference, Interactions: InteractionSSEEvent; googleapis/python-genai,
  google/genai/_gaos/utils/unions.py: parse_open_union
 
@@ -49,7 +50,7 @@ Gemini API, Streaming interactions: step.start
 GI006 error
 The stream ends without `interaction.completed`, and without an error.
 Clients have no usage and no status, and treat a cut answer as complete; automatic continuation of
- the SDKs does not begin.
+ the SDKs does not begin. Over WebSocket google-genai raises `APIWebSocketError` with the code of the Close.
 Gemini API, Streaming interactions: interaction.completed; googleapis/python-genai,
  google/genai/_interactions_continuation.py: StreamContinuation
 
@@ -83,8 +84,8 @@ Clients that show a result beside its call find none.
 Gemini API reference, Interactions: call_id
 
 GI012 error
-Something stands after `[DONE]`.
-Both SDKs close the stream at the mark: everything after it is lost.
+Something stands after `[DONE]`, or over WebSocket in a message after the end of the interaction.
+Both SDKs close the stream there: everything after it is lost.
 googleapis/python-genai, google/genai/_gaos/utils/eventstreaming.py: stream_events
 
 GI013 error

@@ -16,6 +16,7 @@ on_start: index!:integer step!:step event_id:text
 on_delta: index!:integer delta!:delta event_id:text metadata:metadata
 on_stop: index!:integer event_id:text step_usage:usage usage:usage
 on_error: error!:error event_id:text
+on_live: interaction_id:text created:text updated:text status:rpc_status usage:usage event_id:text
 interaction: id!:text status:text agent:text continuation_token:text created:text model:text object:text
  service_tier:text steps:[step] updated:text usage:usage
 error: code:text message:text

@@ -27,6 +27,15 @@ _EVENTS: Mapping[str, str] = {
 }
 """The shape of an event, by its type."""
 
+_ENDS = names("interaction.completed interaction.cancelled interaction.canceled reconnection_required")
+"""The types after which nothing comes; all but the first are only sent over WebSocket."""
+
+_LIVE_EVENTS: Mapping[str, str] = {
+    **{type: shape for type, shape in _EVENTS.items() if not type.startswith("interaction.")},
+    **dict.fromkeys(("interaction.connected", "interaction.created", *_ENDS), "on_live"),
+}
+"""The same over WebSocket, where an event has the members of its interaction beside its type."""
+
 _FITTING: Mapping[str, frozenset[str]] = {
     "model_output": names("text text_annotation_delta image audio video document"),
     "user_input": names("text text_annotation_delta image audio video document"),
@@ -52,6 +61,8 @@ class Steps:
 
     def __init__(self, stream: StreamView) -> None:
         self._stream = stream
+        self._is_live = stream.is_switched
+        self._shapes = _LIVE_EVENTS if self._is_live else _EVENTS
         self._steps: dict[int, _Step] = {}
         self._calls: set[str] = set()
         self._id: str | None = None
@@ -63,14 +74,18 @@ class Steps:
             return
         if block.data is None or (block.payload is None and not is_json(block)):
             return
-        pos, event = block.pos, block.payload
+        events = block.payload.get("events") if self._is_live and isinstance(block.payload, dict) else None
+        for event in events if isinstance(events, list) else [block.payload]:
+            yield from self._told(block.pos, event)
+
+    def _told(self, pos: int, event: object) -> Faults:
         if self._is_marked:
             yield "GI012", Hit(pos)
             return
         type = text(event, "event_type")
         if not isinstance(event, dict) or type is None:
             yield "GI001", Hit(pos, shown(event))
-        elif type not in _EVENTS:
+        elif type not in self._shapes:
             yield "GI003", Hit(pos, f"event {shown(type)}")
         else:
             yield from self._event(pos, type, event)
@@ -83,13 +98,13 @@ class Steps:
             yield "GI006", Hit(None)
 
     def _event(self, pos: int, type: str, event: Object) -> Faults:
-        misfits = list(SHAPES.misfits(event, _EVENTS[type]))
+        misfits = list(SHAPES.misfits(event, self._shapes[type]))
         for each in misfits:
             yield "GI002", Hit(pos, misfit(each))
         yield from (("GI003", Hit(pos, said)) for said in _strange(event))
         if type == ERROR:
             self._has_ended = True
-        elif type.startswith("interaction."):
+        elif not type.startswith("step."):
             yield from self._lifecycle(pos, type, event)
         elif is_whole_number(index := event.get("index")):
             yield from self._step(pos, type, index, event)
@@ -101,12 +116,14 @@ class Steps:
         if id is not None and self._id not in (None, id):
             yield "GI010", Hit(pos, f"it is {shown(id)}, was {shown(self._id)}")
         self._id = id or self._id
-        if type != COMPLETED or self._has_ended:
+        if type not in _ENDS or self._has_ended:
             return
-        self._has_ended = True
-        interaction = object_(event, "interaction")
+        self._has_ended, self._is_marked = True, self._is_live
+        if type != COMPLETED:
+            return
+        interaction = event if self._is_live else object_(event, "interaction")
         status = interaction.get("status")
-        if isinstance(status, str | None) and status not in ENDED and interaction:
+        if isinstance(status, str | None) and status not in ENDED and interaction and not self._is_live:
             yield "GI007", Hit(pos, f"status is {shown(status)}")
         if interaction and interaction.get("usage") is None:
             yield "GI008", Hit(pos)
@@ -121,13 +138,17 @@ class Steps:
         step = self._steps.get(index)
         if type == "step.start":
             yield from self._begin(pos, index, object_(event, "step"))
-        elif step is None and self._stream.exchange.resumes_after is not None:
+        elif step is None and self._is_resumed():
             return  # it has begun in the stream that this one resumes
         elif step is None or step.is_over:
             yield "GI004", Hit(pos, f"{type} of step {index}, which {'is over' if step else 'has not begun'}")
         else:
             step.pos = pos
             yield from self._delta(pos, step, object_(event, "delta")) if type == "step.delta" else _stop(pos, step)
+
+    def _is_resumed(self) -> bool:
+        """Return whether a step may have begun before: over WebSocket, before the client came back."""
+        return self._stream.exchange.resumes_after is not None or (self._is_live and not self._steps)
 
     def _begin(self, pos: int, index: int, given: Object) -> Faults:
         if index in self._steps:
