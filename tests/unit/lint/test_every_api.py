@@ -182,4 +182,4 @@ def test_a_long_stream_is_judged_in_seconds(reply: Reply, at: int, delta: Json) 
     exchange, events = recorded(reply.put(at, *[delta] * 100_000))
     began = time.process_time()
     assert lint(recording_of(exchange, events)) == []
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 10
