@@ -195,8 +195,8 @@ MUTANTS: list[Mutant] = [
     Mutant(
         "B2: open streams end as if their clients had left",
         "recorder/proxy/app.py",
-        'request.extensions["outcome"] = "recorder_shutdown"',
-        'request.extensions["outcome"] = "client_disconnect"',
+        'exchange.request.extensions["outcome"] = "recorder_shutdown"',
+        'exchange.request.extensions["outcome"] = "client_disconnect"',
         "tests/acceptance/test_stopping.py::test_a_signal_ends_streams_after_their_grace",
         "recorder_shutdown",
     ),

@@ -93,7 +93,7 @@ def list_command(file: Path | None, format: str) -> None:
 @click.argument("name")
 @file_option
 def revoke(name: str, file: Path | None) -> None:
-    """Delete a token: a running server refuses its next request.
+    """Delete a token: a running server refuses it at once, and ends what is open of it within seconds.
 
     \b
     recorder token revoke ann-laptop

@@ -406,7 +406,7 @@ class WebSocketCapture:
         return CloseRecord(self._ended_first, *(self._close or (None, None)))
 
 
-_OURS: frozenset[Outcome] = frozenset({"recorder_shutdown", "recorder_crash", "timeout"})
+_OURS: frozenset[Outcome] = frozenset({"recorder_shutdown", "token_revoked", "recorder_crash", "timeout"})
 """Ends of a connection that neither side chose."""
 
 

@@ -53,6 +53,7 @@ BrokenOff = Literal[
     "truncated",
     "timeout",
     "recorder_shutdown",
+    "token_revoked",
     "recorder_crash",
 ]
 Outcome = Literal["eof", "client_done"] | BrokenOff
@@ -62,7 +63,9 @@ left when the stream had said that it is over, and did not wait for the end of i
 WHOLE: frozenset[Outcome] = frozenset({"eof", "client_done"})
 """Outcomes of a response of which nothing is missing."""
 
-ENDED_HERE: frozenset[str] = frozenset({"client_disconnect", "client_done", "recorder_shutdown", "recorder_crash"})
+ENDED_HERE: frozenset[str] = frozenset(
+    {"client_disconnect", "client_done", "recorder_shutdown", "token_revoked", "recorder_crash"}
+)
 """Outcomes that are not doing of the upstream: what is missing at the end, it may have sent."""
 
 Status = Literal["completed", "incomplete", "failed", "error_status"] | BrokenOff

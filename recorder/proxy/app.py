@@ -34,7 +34,7 @@ from recorder.proxy.admission import (
 from recorder.proxy.http.hints import Hints
 from recorder.proxy.http.messages import Request, RequestExtensions, Response, Transport, Upload
 from recorder.proxy.http.network import PORTS, UNIX, socket_path
-from recorder.proxy.http.server_exchange import SWITCHING, Headers, ServerExchange
+from recorder.proxy.http.server_exchange import SWITCHING, Bearer, Headers, ServerExchange
 from recorder.proxy.routing import SESSION_HEADER, TAGS_HEADER, Route, Routes
 from recorder.proxy.tunnel import Tunnel
 
@@ -52,16 +52,25 @@ HOP_BY_HOP = frozenset(
     b"connection keep-alive te trailer transfer-encoding upgrade "
     b"proxy-authenticate proxy-authorization proxy-connection".split()
 )
+_ENDED_HERE = ("recorder_shutdown", "token_revoked")
 _NOT_FORWARDED = HOP_BY_HOP | {b"expect", b"host", SESSION_HEADER, TAGS_HEADER}
 
 
 OwnAnswer = tuple[int, bytes, Headers]
 
 
+class OpenExchange(NamedTuple):
+    """A request that is being forwarded, and who sent it."""
+
+    request: Request
+    bearer: Bearer | None
+
+
 class Proxy:
     """The app (`recorder.proxy.http.server_exchange.App`).
 
-    `stop` asks what would never end by itself to end, `shutdown` ends what is still open.
+    `stop` asks what would never end by itself to end, `shutdown` ends what is still open, and `end_revoked` what is
+    open of a token that was revoked.
     """
 
     def __init__(
@@ -85,7 +94,8 @@ class Proxy:
         self._tunnels: set[Tunnel] = set()
         self._is_stopping = False
         self._hints = Hints()
-        self._open: dict[asyncio.Task[None], Request] = {}
+        self._open: dict[asyncio.Task[None], OpenExchange] = {}
+        self._doubted: set[Bearer] = set()  # whose tokens were not valid at the last look
         self.forwarded = 0  # requests that went through the transport
         self.refused: dict[str, tuple[int, str]] = {}  # those that did not: type → how many, and the first message
 
@@ -122,7 +132,8 @@ class Proxy:
 
         body = _BoundedUpload(incoming, self._body_limit_bytes, refuse)
         tunnel = None if incoming.upgrade is None else Tunnel(incoming)
-        request = self._open[task] = onward(incoming, route, tunnel or body)
+        request = onward(incoming, route, tunnel or body)
+        self._open[task] = OpenExchange(request, incoming.bearer)
         if tunnel is not None:
             self._tunnels.add(tunnel)
             if self._is_stopping:  # its request had come, but not its turn
@@ -135,7 +146,7 @@ class Proxy:
                     _respond(incoming, *_error(too_large(self._body_limit_bytes)))
             elif incoming.gone:  # client leaves: this was cancelled wherever it waited, and has closed the upstream
                 log.debug("%s %s: the client left", request.method, route.upstream)
-            elif request.extensions.get("outcome") != "recorder_shutdown":
+            elif request.extensions.get("outcome") not in _ENDED_HERE:
                 raise
         finally:
             del self._open[task]
@@ -189,9 +200,24 @@ class Proxy:
 
     def shutdown(self) -> None:
         """End every open exchange, incomplete, with the outcome `recorder_shutdown`."""
-        for task, request in self._open.items():
-            request.extensions["outcome"] = "recorder_shutdown"
+        for task, exchange in self._open.items():
+            exchange.request.extensions["outcome"] = "recorder_shutdown"
             task.cancel()
+
+    def end_revoked(self) -> None:
+        """End the open exchanges whose token is not valid, as a shutdown does, with the outcome `token_revoked`.
+
+        Only those whose token was not valid when this was called before, either: a file of tokens that an editor is
+        just writing must not end every stream.
+        """
+        bearers = {exchange.bearer for exchange in self._open.values() if exchange.bearer is not None}
+        invalid = {bearer for bearer in bearers if not bearer.is_valid()}
+        revoked, self._doubted = invalid & self._doubted, invalid
+        for task, (request, bearer) in self._open.items():
+            if bearer in revoked and "outcome" not in request.extensions:
+                request.extensions["outcome"] = "token_revoked"
+                request.extensions["error"] = "The token of this request was revoked."
+                task.cancel()
 
     def _own_answer(self, incoming: ServerExchange) -> OwnAnswer | None:
         """Return our own answer: a refusal, or one of our pages. None if the request is to be forwarded."""

@@ -44,7 +44,9 @@ log = logging.getLogger(__name__)
 Durability = Literal["journal", "strict"]
 
 STOP_S = 7.5  # from the signal to the end: whoever stops processes kills after ten
-LOOK_S = 1.0  # between two looks at the journal: for so long nobody but the recorder has what somebody deletes of it
+LOOK_S = 1.0
+"""The time between two looks at the journal: for so long nobody but the recorder has what somebody deletes of it.
+Streams of a token that was revoked end at the second look after that."""
 DRAIN_S = 1.0  # of it, at least, for the ingester to commit what is left; what it cannot, the next start does
 
 _PLACE = re.compile(r"[\w!#$%&'*+.^`|~-]{1,100}", re.ASCII)  # the characters of a header's name; dots go into a field
@@ -111,7 +113,7 @@ async def recording(
     if durability == "strict":
         transport = DurableTransport(transport, journal)
     proxy = make_proxy(transport, Routes(upstreams, session_places=places))
-    looks = [journal.look, journal.seal] if isinstance(into, Prefix) else [journal.look]
+    looks = [journal.look, proxy.end_revoked, *([journal.seal] if isinstance(into, Prefix) else [])]
     watches = [watch_disk(journal.directory), watch_journal(looks), *([meter.run()] if meter else [])]
     async with _ingesting(ingester, watches, ending or Ending()):
         try:
@@ -204,7 +206,9 @@ def _way(network: Network) -> list[str]:
 
 
 async def watch_journal(looks: Iterable[Callable[[], None]], look_s: float = LOOK_S) -> None:
-    """Look at the files of the journal, in the thread that writes them: it takes some microseconds."""
+    """Look at the files of the journal, and at the tokens of what is open, in the thread that writes them: it takes
+    some microseconds.
+    """
     while True:
         await asyncio.sleep(look_s)
         for look in looks:

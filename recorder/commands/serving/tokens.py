@@ -3,8 +3,8 @@
 Rules of this file:
 
 * The file has no token, only its SHA-256: who reads it can use none.
-* A server looks at the file with each request, so that a token which was revoked is refused with the next one. A file
-  that is gone or cannot be read lets nobody in.
+* A server looks at the file with each request, so that a token which was revoked is refused with the next one, and
+  from time to time for what is open. A file that is gone or cannot be read lets nobody in.
 * A token is found by its hash, so how long that takes says nothing about the tokens that there are.
 """
 
@@ -14,6 +14,7 @@ import logging
 import os
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -103,10 +104,17 @@ class TokenFile:
 
     def bearer(self, token: bytes) -> Bearer | None:
         """Return who has a token; None if nobody has."""
+        return self._now().get(digest_of(token))
+
+    def _has(self, digest: str) -> bool:
+        return digest in self._now()
+
+    def _now(self) -> Mapping[str, Bearer]:
+        """Return the bearers by the digests of their tokens."""
         seen = self._state()
         if seen != self._seen:
             self._bearers, self._seen = self._read(), seen
-        return self._bearers.get(digest_of(token))
+        return self._bearers
 
     def _state(self) -> tuple[int, ...] | None:
         """Return what differs once the file is replaced or written; it takes two microseconds."""
@@ -124,5 +132,6 @@ class TokenFile:
             return {}
         bearers = {}
         for token in tokens:
-            bearers[token.sha256] = Bearer(token.owner, token.team, token.tags, token.upstreams)
+            is_valid = partial(self._has, token.sha256)
+            bearers[token.sha256] = Bearer(token.owner, token.team, token.tags, token.upstreams, is_valid)
         return bearers

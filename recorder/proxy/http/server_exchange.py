@@ -63,6 +63,7 @@ class Bearer(NamedTuple):
     team: str | None = None
     tags: tuple[str, ...] = ()
     upstreams: tuple[str, ...] = ()  # those that it may use, by their names; none: all
+    is_valid: Callable[[], bool] = lambda: True  # still: a token may be revoked
 
     def may_use(self, upstream: str) -> bool:
         return not self.upstreams or upstream in self.upstreams

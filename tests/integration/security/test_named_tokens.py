@@ -18,10 +18,10 @@ from recorder.proxy.http.server import Server
 from recorder.proxy.recording import RecordingTransport
 from recorder.proxy.routing import Routes, Upstream
 from recorder.proxy.upstream import UpstreamTransport
-from tests.support.event_loop import on_uvloop
+from tests.support.event_loop import on_uvloop, turns
 from tests.support.proxy import Proxied, get
 from tests.support.server import run
-from tests.support.sockets import ScriptedUpstream, answer
+from tests.support.sockets import STREAM_HEAD, Action, ScriptedUpstream, Send, Stall, answer, chunked
 
 
 @pytest.fixture
@@ -91,6 +91,25 @@ async def test_a_token_that_was_revoked_is_refused_with_the_next_request(tmp_pat
         assert (await proxy.ask(shown(bob))).status == b"200 OK"
         assert (await proxy.ask(shown(made(tokens, "eve")))).status == b"200 OK", "a new one needs no restart"
         assert len(upstream.requests) == 3
+
+
+@on_uvloop
+async def test_a_stream_outlives_the_moment_in_which_the_file_is_written(tmp_path: Path, tokens: Path) -> None:
+    ann = made(tokens, "ann")
+    script: list[Action] = [Send(STREAM_HEAD + chunked(b"data: 1\n\n")), Stall()]
+    async with ScriptedUpstream(script) as upstream, Team(tmp_path, upstream.base, tokens) as proxy:
+        async with await proxy.connect() as client:
+            await client.send(shown(ann))
+            await client.read_until(b"data: 1\n\n\r\n")
+            whole = tokens.read_bytes()
+            for content in (b"", whole, b""):
+                tokens.write_bytes(content)
+                proxy.proxy.end_revoked()
+            await turns()
+            assert client.is_silent()
+            proxy.proxy.end_revoked()
+            assert await client.rest() == b""
+            assert (await proxy.ended()).outcome == "token_revoked"
 
 
 @on_uvloop

@@ -24,7 +24,7 @@ const STATUSES = [
     "upstream_reset",
     "upstream_unreachable",
   ],
-  ...["truncated", "timeout", "recorder_shutdown", "recorder_crash", "unknown"],
+  ...["truncated", "timeout", "recorder_shutdown", "token_revoked", "recorder_crash", "unknown"],
 ];
 /** Pause of typing after which the filters are applied. */
 const TYPED_MS = 250;
