@@ -32,14 +32,20 @@ _WRITERS = {
     "perfetto": "recorder.commands.formats.perfetto:write",
     "otlp-json": "recorder.commands.formats.otlp:write",
     "chat": "recorder.commands.formats.chat:write",
+    "mooncake": "recorder.commands.formats.workloads:write_mooncake",
+    "atif": "recorder.commands.formats.workloads:write_atif",
 }
+_OPTIONS = {"otlp-json": ("content", "convention", "metrics"), "mooncake": ("block_size", "whole_prompts")}
+"""The options that a writer takes, by its format."""
+
 _FORMATS = [*list(_WRITERS)[:5], "sse", *list(_WRITERS)[5:], "parquet"]
 
 _TAKEN_BY = {
     "format": _FORMATS,
     "exchange": (*_WRITERS, "sse"),
     "allow_gaps": ("sse",),
-    **dict.fromkeys(("content", "convention", "metrics"), ("otlp-json", TO)),
+    **dict.fromkeys(_OPTIONS["otlp-json"], ("otlp-json", TO)),
+    **dict.fromkeys(_OPTIONS["mooncake"], ("mooncake",)),
     "since": ("parquet", TO),
     **dict.fromkeys(("session", "events"), ("parquet",)),
     **dict.fromkeys(("header", "follow", "json", "jsonl"), (TO,)),
@@ -59,8 +65,9 @@ _TAKEN_BY = {
     "pytest-recording. sse: the bytes of the response bodies. html: the player of `recorder ui` and the session as one "
     "page, without secrets, that a browser opens without network. perfetto: a trace of the times, without texts, for "
     "ui.perfetto.dev and speedscope. otlp-json: the spans of OpenTelemetry, one line of OTLP/JSON an exchange. chat: a "
-    "line of messages for each conversation, for fine-tuning and evals. parquet: the views of all sessions, as files "
-    "in DIR.",
+    "line of messages for each conversation, for fine-tuning and evals. mooncake: a line of lengths, gaps and shared "
+    "prefixes for each request, without texts, for AIPerf and Dynamo. atif: a line of steps for each agent, for "
+    "Harbor. parquet: the views of all sessions, as files in DIR.",
 )
 @exchange_option
 @flag("--allow-gaps", help="With sse: also bodies of which some bytes were not kept.")
@@ -113,6 +120,17 @@ _TAKEN_BY = {
     "A file is replaced as a whole or not at all; one that cannot be read is named and skipped, and the exit code is "
     "1, or 3 if it does not exist.",
 )
+@click.option(
+    "--block-size",
+    type=click.IntRange(min=1),
+    metavar="TOKENS",
+    help="With mooncake: the tokens of a block of a prompt, 512 unless given; `--isl-block-size` of AIPerf.",
+)
+@flag(
+    "--whole-prompts",
+    help="With mooncake: input_length and hash_ids of whole prompts, for programs that take each line by itself. "
+    "Without it a line has what its turn adds, since AIPerf puts the turns of a session_id together.",
+)
 @json_options("With --to: what was sent, an array with one object.", "With --to: what was sent, as one line.")
 @log_options
 @click.pass_context
@@ -131,6 +149,8 @@ def command(
     recorder export latest --format perfetto > run.trace.json
     recorder export latest --format otlp-json > run.otlp.jsonl
     recorder export latest --format chat > run.chat.jsonl
+    recorder export latest --format mooncake > run.mooncake.jsonl
+    recorder export latest --format atif > trajectory.json
     recorder export analysis/ --format parquet --since 7d
     recorder export latest one/ --format parquet
     recorder export --to http://127.0.0.1:4318 --follow
@@ -197,9 +217,7 @@ def _session_and_folder(places: Sequence[str], session: str | None) -> tuple[str
 
 async def _write(db: str | None, ref: str, format: str, options: dict[str, Any]) -> None:
     """Write a session to stdout."""
-    of_format = {}
-    if format == "otlp-json":
-        of_format = {name: options[name] for name in ("content", "convention", "metrics")}
+    of_format = {name: options[name] for name in _OPTIONS.get(format, ())}
     write = load(_WRITERS[format])
     async with selected(db, ref, options["exchange"]) as (log, session, chosen, exchange):
         await write(ExportSource(log, session, chosen, exchange is not None), **of_format)

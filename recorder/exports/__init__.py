@@ -1,4 +1,5 @@
-"""The log in the formats of other systems: Parquet for analysts, OTLP for operations, chat JSONL for training.
+"""The log in the formats of other systems: Parquet for analysts, OTLP for operations, chat JSONL for training, the work
+of agents for benchmarks.
 
 Must not know: the command line, HTTP servers, how an engine stores a log.
 

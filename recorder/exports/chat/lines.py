@@ -229,7 +229,7 @@ class ChatExport:
         if status != ANSWERED:
             self._left_out[f"with status {status or 'open'}"] += 1
             return None
-        chat = _chat(recording, request)
+        chat = chat_of(recording, request)
         before = len(chat.messages)
         self._answer(chat, recording, answers)
         if len(chat.messages) == before or not chat.is_answered:
@@ -263,7 +263,7 @@ def _is_conversation(exchange: Exchange) -> bool:
     return by_name(exchange.api).conversation is not None
 
 
-def _chat(recording: Recording, request: LogicalRequest) -> ChatConversation:
+def chat_of(recording: Recording, request: LogicalRequest) -> ChatConversation:
     """Return the messages of a request."""
     chat = ChatConversation()
     exchange = recording.exchange
@@ -275,7 +275,7 @@ def _chat(recording: Recording, request: LogicalRequest) -> ChatConversation:
 
 def _beginnings(known: Sequence[tuple[Recording, LogicalRequest]]) -> set[bytes]:
     """Return the digests of all messages with those before them: what a conversation that goes on begins with."""
-    chats = (_chat(recording, request) for recording, request in known)
+    chats = (chat_of(recording, request) for recording, request in known)
     digests = set[bytes]()
     for chat in chats:
         for by in _CALL_KEYS:
