@@ -16,28 +16,28 @@ from recorder.model.events import Recording
 from recorder.ui.copies import LITERAL_BYTES, ODD, Copy, address, body_notes, key_variable, request_file
 from recorder.ui.literals import is_sendable, literal, quoted
 from recorder.wire.dialects import by_name
-from recorder.wire.dialects.dialect import Sdk
+from recorder.wire.dialects.sdks import Sdk
 from recorder.wire.redaction.headers import REDACTED
 from recorder.wire.turns import as_http, is_connection, is_turn
 
 _PYTHON = """import os{imports}
 
-from {module} import {client}
+{imported}
 
 BODY = {body}
 
-client = {client}(api_key=os.environ[{key}], base_url={base})
+client = {client}
 answer = client.{method}(
 {arguments}
 )
 {shown}
 """
-_JAVASCRIPT = """import {client} from {package};
+_JAVASCRIPT = """{imported}
 {imports}
 const body = {body};
 
-const client = new {client}({{ apiKey: process.env.{key}, baseURL: {base} }});
-const answer = await client.{method}(body{options});
+const client = {client};
+const answer = await client.{method}({given}{options});
 {shown}
 """
 
@@ -46,7 +46,7 @@ class _Request(NamedTuple):
     """A request, as a method of an SDK takes it."""
 
     sdk: Sdk
-    base: str  # the base URL
+    fields: Mapping[str, str]  # of its texts: `base`, and the other groups of its URL
     key: str  # the environment variable of the key
     body: Mapping[str, Any]
     file: str | None  # that the body is read from, if it is large
@@ -54,7 +54,7 @@ class _Request(NamedTuple):
 
     @property
     def streams(self) -> bool:
-        return self.body.get("stream") is True
+        return self.body.get("stream") is True if self.sdk.streams is None else self.sdk.streams
 
 
 def snippets(recorded: Recording, name: str) -> dict[str, Copy]:
@@ -62,17 +62,19 @@ def snippets(recorded: Recording, name: str) -> dict[str, Copy]:
 
     `name` is that of the files that the exchange is stored in.
     """
-    sdk = by_name(recorded.exchange.api).sdk
-    if sdk is None or is_connection(recorded):
+    sdks = by_name(recorded.exchange.api).sdks
+    if not sdks or is_connection(recorded):
         return {}
     sent = as_http(recorded)
     notes: list[str] = []
     url, _, query = address(sent, notes).partition("?")
     body = _object(sent.request_body)
-    if not url.endswith(sdk.path) or sent.request.method != "POST" or body is None:
+    fitting = [(each, match) for each in sdks if (match := each.url.fullmatch(url))]
+    if not fitting or sent.request.method != "POST" or body is None:
         return {}
+    sdk, match = fitting[0]
     notes += body_notes(sent)
-    if query:
+    if query not in ("", sdk.query):
         notes.append("The query is left out.")
     if is_turn(sent):
         notes.append("It was a message over WebSocket; this is the same request as a POST.")
@@ -82,9 +84,10 @@ def snippets(recorded: Recording, name: str) -> dict[str, Copy]:
         notes.append(f"Save the request body first, as {file}.")
     headers = {key: value for key, value in sent.request.headers if key.lower() in sdk.headers}
     kept = {key: value for key, value in headers.items() if not value.startswith(REDACTED)}
-    request = _Request(sdk, url.removesuffix(sdk.path), key_variable(sent), body, file, kept)
+    request = _Request(sdk, match.groupdict(), key_variable(sent), body, file, kept)
     note = " ".join(notes) or None
-    install = {"python": f"pip install {sdk.module}", "node": f"npm install {sdk.package}"}
+    clients = sdk.clients
+    install = {"python": f"pip install {clients.python.package}", "node": f"npm install {clients.node.package}"}
     texts = {"python": _python(request), "node": _javascript(request)}
     return {kind: Copy(text, " ".join(filter(None, (f"{install[kind]}.", note)))) for kind, text in texts.items()}
 
@@ -100,9 +103,11 @@ def _object(body: bytes) -> dict[str, Any] | None:
 
 def _python(request: _Request) -> str:
     sdk = request.sdk
+    fields = {name: quoted(value) for name, value in request.fields.items()}
+    fields["key"] = f"os.environ[{quoted(request.key)}]"
     given = [f"{name}=BODY[{quoted(name)}]" for name in sdk.needed if name in request.body]
-    given += ["stream=True"] if request.streams else []
-    given += ["extra_body=BODY"]
+    given += ["stream=True"] if request.body.get("stream") is True else []
+    given += [sdk.given[0].format_map(fields)]
     given += [f"extra_headers={literal(dict(request.headers))}"] if request.headers else []
     body = literal(request.body)
     imports: Sequence[str] = ()
@@ -112,12 +117,10 @@ def _python(request: _Request) -> str:
     shown = "for event in answer:\n    print(event)" if request.streams else "print(answer)"
     return _PYTHON.format(
         imports="".join(f"\n{line}" for line in imports),
-        module=sdk.module,
-        client=sdk.client,
+        imported=sdk.clients.python.imported,
         body=body,
-        key=quoted(request.key),
-        base=quoted(request.base),
-        method=sdk.method,
+        client=sdk.clients.python.made.format_map(fields),
+        method=sdk.methods[0],
         arguments="\n".join(f"    {each}," for each in given),
         shown=shown,
     )
@@ -125,19 +128,20 @@ def _python(request: _Request) -> str:
 
 def _javascript(request: _Request) -> str:
     sdk = request.sdk
+    fields = {name: _written(value) for name, value in request.fields.items()}
+    fields["key"] = f"process.env.{request.key}"
     body, imports = _written(request.body), ""
     if request.file is not None:
         body = f'JSON.parse(readFileSync({_written(request.file)}, "utf8"))'
         imports = 'import { readFileSync } from "node:fs";\n'
     shown = "for await (const event of answer) console.log(event);" if request.streams else "console.log(answer);"
     return _JAVASCRIPT.format(
-        client=sdk.client,
-        package=_written(sdk.package),
+        imported=sdk.clients.node.imported,
         imports=imports,
         body=body,
-        key=request.key,
-        base=_written(request.base),
-        method=sdk.method,
+        client=sdk.clients.node.made.format_map(fields),
+        method=sdk.methods[1],
+        given=sdk.given[1].format_map(fields),
         options=f", {{ headers: {_written(dict(request.headers))} }}" if request.headers else "",
         shown=shown,
     )

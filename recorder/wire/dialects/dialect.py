@@ -21,6 +21,7 @@ from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.dialects.json_values import Object, flag, request_object, text
 from recorder.wire.dialects.keys import DONE, KeyExtractor
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat
+from recorder.wire.dialects.sdks import Sdk
 from recorder.wire.framing import JSON_ARRAY, Framing, framing_of_head
 from recorder.wire.providers import home_of
 
@@ -175,18 +176,6 @@ def model_asked_for(body: bytes) -> RequestFacts:
     return RequestFacts(model=text(request, "model"), stream=flag(request.get("stream")))
 
 
-class Sdk(msgspec.Struct, frozen=True):
-    """The official SDKs of a format, in Python and in JavaScript: how a request is sent with them."""
-
-    module: str
-    package: str
-    client: str  # the class, in both
-    method: str  # of a client
-    path: str  # which the method puts below the base URL
-    needed: tuple[str, ...]  # members of the body that Python's method wants as arguments
-    headers: frozenset[str] = frozenset()  # in lower case, which decide what a body may have in it
-
-
 class HostedSession(msgspec.Struct, frozen=True):
     """The session that a provider keeps for an agent of its own: requests name it by their path, and one makes it."""
 
@@ -319,7 +308,7 @@ class Dialect(msgspec.Struct, frozen=True):
     has_event_lines: bool = False  # frames begin with `event: TYPE`
     type_member: str = "type"  # of a payload: it says that type again
     line_end: bytes = b"\n"
-    sdk: Sdk | None = None  # None: its SDK takes a request apart, so that a recorded body cannot be given to it
+    sdks: tuple[Sdk, ...] = ()  # for each kind of request that an SDK sends with a recorded body
     operation: str = "chat"  # of OpenTelemetry (`gen_ai.operation.name`): what a request for a generation asks for
 
     def framing_of(self, target: str, status: int, headers: Iterable[Header]) -> Framing | None:

@@ -121,24 +121,29 @@ async def test_each_program_for_an_sdk_sends_the_request_that_was_recorded(
     own = {"model": "gpt-5", "stream": True, "input": asking(HOSTILE), "own_member": [None, 1e3, True]}
     session.exchange(response(*message("Hello.")), body=own)
     session.exchange(response(*message("Hello.")), body={**own, "input": "x" * copies.LITERAL_BYTES}, at_s=9)
+    interactions = tmp_path / "interactions.db"
+    assert run(interactions, "import", DIALECTS / "gemini_interactions" / "demo.sse.jsonl").code == 0
     written = set()
-    for path in (demo_recording, odd):
+    for path in (odd, demo_recording, interactions):
         with mocking(path, "latest") as mock:
             for found in await every_exchange(path, "latest"):
                 text = found["copies"].get(language, {}).get("text")
-                if text is None:
+                is_known = path != odd and found["api"] in written
+                if text is None or is_known or found["response"]["status"] != 200:  # of which SDKs raise an error
                     continue
                 asked = found["request"]
+                base = asked.get("base_url") or PUBLIC[asked["upstream"]]
                 sent = await body(database_url(path), "latest", found["number"], "request")
                 (tmp_path / asked["file"]).write_bytes(sent)
-                text = text.replace(asked.get("base_url", PUBLIC), f"{mock.base}/{asked['upstream']}", 1)
+                text = text.replace(base, f"{mock.base}/{asked['upstream']}", 1)
                 env = {**environment(tmp_path), **dict.fromkeys(KEYS, "key")}
                 ran = await asyncio.to_thread(RUNNING[language], text, env, tmp_path)
                 assert ran.returncode == 0, ran.stderr.decode()
                 written.add(found["api"])
-    assert written == {"openai-responses", "openai-chat", "anthropic"}
+    assert written == {"openai-responses", "openai-chat", "anthropic", "gemini", "gemini-interactions"}
 
 
-SDKS = ("openai@7.57.0", "@anthropic-ai/sdk@1.14.0")
-PUBLIC = "https://api.openai.com"
-KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+SDKS = ("openai@7.57.0", "@anthropic-ai/sdk@1.14.0", "@google/genai@3.3.0")
+PUBLIC = {"openai": "https://api.openai.com", "gemini": "https://generativelanguage.googleapis.com"}
+DIALECTS = ROOT / "recorder" / "wire" / "dialects"
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")

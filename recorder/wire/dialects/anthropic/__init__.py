@@ -18,13 +18,13 @@ from recorder.wire.dialects.dialect import (
     RequestNoise,
     RequestPlaces,
     ResponseFields,
-    Sdk,
     noise_fields,
     paths,
 )
 from recorder.wire.dialects.json_values import Object, names
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat, PromptPart
+from recorder.wire.dialects.sdks import ANTHROPIC, Sdk
 
 
 class _Block(msgspec.Struct):
@@ -80,14 +80,14 @@ _TEXT = (b'[{"type":"text","text":', b"}]")
 DIALECT = Dialect(
     name="anthropic",
     harmless_parameters="beta",
-    sdk=Sdk(
-        "anthropic",
-        "@anthropic-ai/sdk",
-        "Anthropic",
-        "messages.create",
-        "/v1/messages",
-        ("model", "max_tokens", "messages"),
-        frozenset({"anthropic-beta"}),
+    sdks=(
+        Sdk(
+            ANTHROPIC,
+            re.compile(r"(?P<base>.*)/v1/messages"),
+            ("messages.create",) * 2,
+            ("model", "max_tokens", "messages"),
+            headers=frozenset({"anthropic-beta"}),
+        ),
     ),
     # The messages of an Assistants thread are OpenAI's; on Vertex, the model's publisher says whose the method is.
     routes=re.compile(

@@ -18,6 +18,7 @@ from recorder.wire.dialects.gemini.decoder import RESPONSE, GeminiDecoder
 from recorder.wire.dialects.json_values import Object, member, object_, objects, objects_in
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Whole
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat, PromptPart
+from recorder.wire.dialects.sdks import GOOGLE_BODY, Sdk
 
 
 class _ResponseCandidate(msgspec.Struct):
@@ -89,8 +90,26 @@ def _is_last(chunks: Sequence[Object]) -> bool:
 _CHUNKS = ("", "response.", "*.")  # plain, of Code Assist, and the array that a stream is without `alt=sse`
 _PARTS = tuple(f"{chunk}candidates.*.content.parts.*." for chunk in _CHUNKS)
 
+_MODEL_URL = r"(?P<base>.*)/(?P<version>v\d\w*)/models/(?P<model>[\w.-]+):"
+_GENERATE = Sdk(
+    GOOGLE_BODY,
+    re.compile(f"{_MODEL_URL}generateContent"),
+    ("models.generate_content", "models.generateContent"),
+    ("contents",),
+    given=("model={model}", "{{ model: {model}, contents: body.contents }}"),
+    streams=False,
+)
+_STREAM = msgspec.structs.replace(
+    _GENERATE,
+    url=re.compile(f"{_MODEL_URL}streamGenerateContent"),
+    methods=("models.generate_content_stream", "models.generateContentStream"),
+    streams=True,
+    query="alt=sse",
+)
+
 DIALECT = Dialect(
     name="gemini",
+    sdks=(_GENERATE, _STREAM),
     routes=re.compile(r"(?::|%3[Aa])(?:streamGenerateContent|generateContent|countTokens)$"),
     keys=KeyExtractor(_Response, _name),
     decoder=GeminiDecoder,

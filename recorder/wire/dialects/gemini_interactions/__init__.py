@@ -27,6 +27,7 @@ from recorder.wire.dialects.gemini_interactions.decoder import COMPLETED, Intera
 from recorder.wire.dialects.json_values import Object
 from recorder.wire.dialects.keys import ERROR, KeyExtractor, Named, Payload, Text, Whole
 from recorder.wire.dialects.prompt import CachePolicy, PromptFormat, PromptPart
+from recorder.wire.dialects.sdks import GOOGLE, Sdk
 
 
 class _StepId(msgspec.Struct):
@@ -86,6 +87,14 @@ _STEPS = ("step.", "steps.*.", "interaction.steps.*.")
 
 DIALECT = Dialect(
     name="gemini-interactions",
+    sdks=(
+        Sdk(
+            GOOGLE,
+            re.compile(r"(?P<base>.*)/(?P<version>v\d\w*)/interactions"),
+            ("interactions.create",) * 2,
+            ("model", "agent", "input"),
+        ),
+    ),
     routes=re.compile(r"^\S+ /(?:.*/)?interactions(?:/(?!live$)|$)"),
     keys=KeyExtractor(Event, name_of),
     decoder=InteractionsDecoder,

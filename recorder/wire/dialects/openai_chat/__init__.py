@@ -17,7 +17,6 @@ from recorder.wire.dialects.dialect import (
     RequestNoise,
     RequestPlaces,
     ResponseFields,
-    Sdk,
     noise_fields,
     paths,
 )
@@ -28,6 +27,7 @@ from recorder.wire.dialects.openai_chat.conversation import CompletionConversati
 from recorder.wire.dialects.openai_chat.decoder import ChatDecoder
 from recorder.wire.dialects.openai_chat.message import CHUNK, WHOLE
 from recorder.wire.dialects.prompt import PromptFormat, PromptPart
+from recorder.wire.dialects.sdks import OPENAI, Sdk
 
 
 class _ChunkChoice(msgspec.Struct):
@@ -68,7 +68,14 @@ _ANSWER = frozenset({"delta", "message", "text"})
 
 DIALECT = Dialect(
     name="openai-chat",
-    sdk=Sdk("openai", "openai", "OpenAI", "chat.completions.create", "/chat/completions", ("model", "messages")),
+    sdks=(
+        Sdk(
+            OPENAI,
+            re.compile(r"(?P<base>.*)/chat/completions"),
+            ("chat.completions.create",) * 2,
+            ("model", "messages"),
+        ),
+    ),
     routes=re.compile(r"^\S+ /(?:.*/)?completions(?:/|$)"),
     keys=KeyExtractor(_Chunk, _name),
     decoder=ChatDecoder,

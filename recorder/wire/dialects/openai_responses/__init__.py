@@ -18,7 +18,6 @@ from recorder.wire.dialects.dialect import (
     RequestNoise,
     RequestPlaces,
     ResponseFields,
-    Sdk,
     WebSocketFormat,
     noise_fields,
     paths,
@@ -30,6 +29,7 @@ from recorder.wire.dialects.openai import CACHE, ERROR_STATUSES, MARKS, SUSPECTS
 from recorder.wire.dialects.openai_responses.conversation import CONTINUATION, OF_THE_RESPONSE, ResponsesConversation
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.prompt import PromptFormat, PromptPart
+from recorder.wire.dialects.sdks import OPENAI, Sdk
 
 
 class _OutputItem(msgspec.Struct):
@@ -104,7 +104,7 @@ _ITEMS = ("item.", "output.*.", "response.output.*.")
 
 DIALECT = Dialect(
     name="openai-responses",
-    sdk=Sdk("openai", "openai", "OpenAI", "responses.create", "/responses", ("model", "input")),
+    sdks=(Sdk(OPENAI, re.compile(r"(?P<base>.*)/responses"), ("responses.create",) * 2, ("model", "input")),),
     routes=re.compile(r"^\S+ /(?:.*/)?responses(?:/|$)"),
     keys=KeyExtractor(_ResponsesEvent, _name),
     decoder=ResponsesDecoder,
