@@ -69,7 +69,7 @@ def questions(api: str) -> Iterator[Question]:
             yield Question(text, is_streamed, results=results)
         for text in REFUSED:
             yield Question(text, is_streamed)
-    for text, tools in AGENT_TOOLS[api].items():
+    for text, tools in AGENT_TOOLS.get(api, {}).items():
         for tool in tools:
             yield Question(text, tool=tool)
     yield Question(SLOW)
@@ -157,6 +157,25 @@ def _interactions(question: Question) -> tuple[str, Json]:
     }
 
 
+def _ollama(question: Question) -> tuple[str, Json]:
+    called = [{"function": {"name": "get", "arguments": {}}} for _ in question.results]
+    results = [{"role": "tool", "tool_name": "get", "content": result} for result in question.results]
+    turn = [{"role": "assistant", "content": "", "tool_calls": called}] if called else []
+    messages = [{"role": "user", "content": question.text}, *turn, *results]
+    return "/ollama/api/chat", {"model": "qwen-demo", "messages": messages, "stream": question.is_streamed}
+
+
+def _converse(question: Question) -> tuple[str, Json]:
+    calls, results = [], []
+    for number, result in enumerate(question.results):
+        calls.append({"toolUse": {"toolUseId": f"tooluse_{number}", "name": "get", "input": {}}})
+        results.append({"toolResult": {"toolUseId": f"tooluse_{number}", "content": [{"text": result}]}})
+    turn = [{"role": "assistant", "content": calls}, {"role": "user", "content": results}] if calls else []
+    method = "converse-stream" if question.is_streamed else "converse"
+    messages = [{"role": "user", "content": [{"text": question.text}]}, *turn]
+    return f"/bedrock/model/claude-demo/{method}", {"messages": messages}
+
+
 def _variants(api: str) -> Iterator[tuple[str, Json]]:
     """The same question in ways that change the form of the answer, or that only count it."""
     path, body = FORMATS[api](Question(ASKED[0]))
@@ -175,6 +194,8 @@ FORMATS: Mapping[str, Callable[[Question], tuple[str, Json]]] = {
     "anthropic": _messages,
     "gemini": _gemini,
     "gemini-interactions": _interactions,
+    "ollama": _ollama,
+    "bedrock-converse": _converse,
 }
 
 

@@ -9,9 +9,9 @@ from tests.support.probe.faults import FAULTS, PLANTED
 INTRO = f"""\
 # What the probe is tested with
 
-In the tests, {len(PLANTED)} gateways stand in front of the demo upstream. Each breaks its answers in one way that was
-seen in gateways. `recorder probe` must find each of them by the rule that is about it, and nothing in the demo upstream
-itself. [LiteLLM](../probe-litellm.md) is a gateway that was not made for this.
+In the tests, {len(PLANTED)} gateways stand in front of the demo upstream. Each breaks its answers in one way; most
+were seen in gateways. `recorder probe` must find each of them by the rule that is about it, and nothing in the demo
+upstream itself. [LiteLLM](../probe-litellm.md) is a gateway that was not made for this.
 
 The rules `PR…` are those of [the probe](probe-cases.md), all others those of [lint](lint-rules.md). A fault may break
 other rules too: an answer without its end has no usage either.
@@ -23,6 +23,8 @@ TITLES = {
     "openai-chat": "OpenAI Chat Completions",
     "anthropic": "Anthropic Messages",
     "gemini": "Gemini",
+    "ollama": "Ollama",
+    "bedrock-converse": "Bedrock's Converse",
 }
 
 

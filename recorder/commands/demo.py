@@ -37,6 +37,7 @@ from recorder.wire.framing.websocket import Message, MessageParser, encode_close
 
 HOST = "127.0.0.1"
 PORT = 8900  # of the provider that stays up
+UPSTREAMS = ("openai", "anthropic", "gemini", "ollama", "bedrock")  # that it stands for
 EXAMPLE_BODY = '{"model": "gpt-demo", "input": "What is the weather in Paris?", "stream": true}'
 DRAIN_S = 5.0  # for the ingester; what is left is ingested here
 
@@ -102,9 +103,10 @@ def command(ctx: click.Context, db: str | None, serve: bool, port: int) -> None:
     """Record, show, count and replay a session against a built-in upstream: no key, no network, under 15 seconds.
 
     With --serve the upstream stays up: a provider on this machine for OpenAI Responses, also over WebSocket, and Chat
-    Completions, Anthropic Messages, Gemini and hosted agents, which prints its URL on stdout. Its answers are bundled
-    recordings. It accepts any key but those with the word wrong in them. Words in a question choose the answer:
-    weather, search, refuse, slow, fail, rate limit, unauthorized, bad request; for agents also shell and delegate.
+    Completions, Anthropic Messages, Gemini, Ollama, Bedrock's Converse and hosted agents, which prints its URL on
+    stdout. Its answers are bundled recordings. It accepts any key but those with the word wrong in them. Words in a
+    question choose the answer: weather, search, refuse, slow, fail, rate limit, unauthorized, bad request; for agents
+    also shell and delegate.
 
     \b
     recorder demo
@@ -142,9 +144,8 @@ async def _serve(port: int) -> None:
 def _say_how_to_use(port: int) -> None:
     base_url = f"http://{HOST}:{port}"
     write_line(base_url)
-    names = ("openai", "anthropic", "gemini")
     echo("The demo upstream listens; Ctrl-C ends it. Record what passes, and ask, in two other shells:")
-    echo(f"  recorder serve {' '.join(f'--upstream {name}={base_url}' for name in names)}")
+    echo(f"  recorder serve {' '.join(f'--upstream {name}={base_url}' for name in UPSTREAMS)}")
     echo(f"  curl -N {DEFAULT_URL}/v1/responses -H 'Content-Type: application/json' \\")
     echo(f"    -d '{EXAMPLE_BODY}'")
 
@@ -164,7 +165,7 @@ async def _record(url: URL, name: str) -> list[bytes]:
 @asynccontextmanager
 async def recorder_before(base_url: str, url: URL) -> AsyncIterator[str]:
     """Record into the database at `url` what passes to the provider at `base_url`; yield the URL for its clients."""
-    upstreams = [Upstream(name, base_url) for name in ("openai", "anthropic", "gemini")]
+    upstreams = [Upstream(name, base_url) for name in UPSTREAMS]
     # The recorder stops before its upstream does, or Ctrl-C would be recorded as a fault of that.
     async with recording(url, upstreams, ending=Ending(DRAIN_S)) as proxy, listening(proxy) as base:
         yield base

@@ -21,7 +21,7 @@ from recorder.cassettes.sse_jsonl import read_cassette
 from recorder.model.events import Recording
 from recorder.proxy.app import Proxy
 from recorder.proxy.http.messages import Request, Response
-from recorder.proxy.routing import Routes
+from recorder.proxy.routing import Routes, recorded_upstreams
 from recorder.replay.fork import in_path
 from recorder.replay.matching import Matcher, MatchRequest, Miss, request_of
 from recorder.replay.matching.client_ids import with_client_ids
@@ -157,5 +157,7 @@ def bundled() -> list[Recording]:
 
 def provider(speed: float | None = 1.0) -> Proxy:
     """Return the app of the provider, at `speed` times the original pace; for `None` nothing waits."""
-    transport = DemoTransport(bundled(), speed)
-    return Proxy(WebSocketTransport(transport, transport), Routes(any_path=True))
+    recordings = bundled()
+    transport = DemoTransport(recordings, speed)
+    upstreams = recorded_upstreams(each.request.upstream for each in recordings)
+    return Proxy(WebSocketTransport(transport, transport), Routes(upstreams, any_path=True))

@@ -46,7 +46,7 @@ class ProbeCall(NamedTuple):
     target: str  # path and query, as the API has them
     body: Json | None = None
     key: str | None = None  # in place of the given one
-    leaves_after: int | None = None  # frames, after which the client leaves
+    leaves_after: int | None = None  # events, after which the client leaves
     leaves_at: re.Pattern[bytes] | None = None  # what is in the last event that the client waits for
 
 
@@ -103,9 +103,10 @@ class ApiForm(NamedTuple):
     done: str  # the reason of an answer that was said in full
     called: str  # of one that ends with a call
     cut: str  # of one that a limit on tokens cut
-    leaves_after: int  # frames
+    leaves_after: int  # events
     locks: tuple[int, ...] = (401, 403)  # statuses for a wrong key
     has_ids: bool = True  # calls have them
+    names_model: bool = True  # answers do
     has_more_in_total: bool = False  # it counts tokens in the total that are neither input nor output
 
     def answered(
@@ -114,7 +115,8 @@ class ApiForm(NamedTuple):
         """Return the step of a request that is answered in full."""
         ends = checks.ends(reason or self.done)
         counts = checks.counts(most_tokens, has_more_in_total=self.has_more_in_total)
-        common = (checks.answers, self.document, checks.named, ends, counts)
+        named = (checks.named,) if self.names_model else ()
+        common = (checks.answers, self.document, *named, ends, counts)
         return self.step(body, *common, *expects, most_tokens=most_tokens)
 
     def left(self, body: Json, most_tokens: int) -> ProbeStep:
@@ -149,7 +151,7 @@ def posts(path: str, limit: str, streamed: Json) -> Create:
 
 
 def user(content: Any) -> list[Json]:
-    """Return what a user says, as all APIs but Gemini's have it."""
+    """Return what a user says, as most APIs have it."""
     return [{"role": "user", "content": content}]
 
 

@@ -19,6 +19,7 @@ import httpx
 from recorder import __version__
 from recorder.probe.cases import Case, Mode, ProbeApi, ProbeCall, ProbeStep, Progress
 from recorder.proxy.routing import Upstream
+from recorder.wire.framing import SSE, Framing, framing_of
 
 SILENCE_S = 60.0  # without a byte: the slowest reasoning models send a sign of life, or an answer, before that
 REQUEST_FACTOR = 5  # a request may take so many times the silence that is allowed: five minutes, and then it is stuck
@@ -68,7 +69,8 @@ async def send_all(url: str, plan: Plan, report: Callable[[Sent], None]) -> list
     `report` is told of each when it has been answered, and may raise.
     """
     found: list[Sent] = []
-    async with httpx.AsyncClient(base_url=url, timeout=plan.silence_s, trust_env=False) as client:
+    base_url = f"{url}/{plan.upstream.name}"  # whatever the path is: not every one says whose it is
+    async with httpx.AsyncClient(base_url=base_url, timeout=plan.silence_s, trust_env=False) as client:
         for case, mode in plan.cases:
             first = before = b""
             for number, step in enumerate(case.steps, 1):
@@ -98,12 +100,13 @@ async def _send(client: httpx.AsyncClient, plan: Plan, call: ProbeCall) -> _Repl
             client.stream(call.method, call.target, json=call.body, headers=headers) as response,
         ):
             status = response.status_code
+            received = _Received(call, framing_of(response.headers.get("content-type")) or SSE)
             async for piece in response.aiter_bytes():
                 body += piece
                 if len(body) > BODY_LIMIT_BYTES:
                     trouble = "too large"
                     break
-                if _has_enough(call, body):
+                if received.has_enough(piece):
                     break
     except TimeoutError:
         trouble = "endless"
@@ -114,13 +117,23 @@ async def _send(client: httpx.AsyncClient, plan: Plan, call: ProbeCall) -> _Repl
     return _Reply(status, bytes(body), trouble)
 
 
-def _has_enough(call: ProbeCall, body: bytearray) -> bool:
-    """Return whether the client leaves: after so many events, or at one, which is there to its end."""
-    if call.leaves_at is not None and body.endswith((b"\n\n", b"\r\n\r\n")):
-        return call.leaves_at.search(body) is not None
-    return call.leaves_after is not None and _frames(body) >= call.leaves_after
+class _Received:
+    """The events of an answer so far, as far as the client needs them to know when it leaves."""
 
+    def __init__(self, call: ProbeCall, framing: Framing) -> None:
+        self._call = call
+        self._splitter = framing.splitter()
+        self._frames = 0
+        self._is_there = False  # the event that it waits for
 
-def _frames(body: bytearray) -> int:
-    """Return how many events have come, as far as that can be told without reading them."""
-    return body.count(b"\n\n") + body.count(b"\r\n\r\n")
+    def has_enough(self, data: bytes) -> bool:
+        """Add a piece. Return whether the client leaves: after so many events, or at one, which is there to its end."""
+        for piece in self._splitter.feed(data):
+            self._frames += piece.kind == "frame"
+            self._is_there = self._is_there or self._is_awaited(piece.raw)
+        least = self._call.leaves_after
+        return (self._is_there and not self._splitter.rest) or (least is not None and self._frames >= least)
+
+    def _is_awaited(self, raw: bytes) -> bool:
+        awaited = self._call.leaves_at
+        return awaited is not None and awaited.search(raw) is not None

@@ -24,6 +24,7 @@ from recorder.replay.matching import Matcher
 from recorder.replay.pace import THREAD
 from recorder.replay.transport import ReplayTransport
 from recorder.testing.libraries import SyncFace, library_for
+from recorder.wire.dialects.json_values import whole
 
 BASE = "http://probe.invalid"  # is never asked
 SHOWN = 160  # characters of a text or an exception in a fault
@@ -75,9 +76,10 @@ def _faults(api: ProbeApi, answer: ProbeAnswer) -> Iterable[Fault]:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the status that an exception of an SDK is about: openai's and anthropic's, or google-genai's."""
+    """Return the status that an exception of an SDK is about: openai's and anthropic's, google-genai's, botocore's."""
     found = getattr(error, "status_code", None) or getattr(error, "code", None)
-    return found if isinstance(found, int) else None
+    of_aws = whole(getattr(error, "response", None), "ResponseMetadata", "HTTPStatusCode")
+    return found if isinstance(found, int) else of_aws
 
 
 def _differences(found: SdkReading, answer: ProbeAnswer) -> Iterable[str]:

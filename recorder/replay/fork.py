@@ -48,7 +48,8 @@ LINES_LIMIT = 10  # such lines: once an agent has gone another way, all of its r
 
 _NO_WEBSOCKET = "The upstream has no WebSocket: ask over HTTP."
 
-_MODEL_IN_PATH = re.compile(r"(?<=/models/)[^/:?]+(?=(?::|%3[Aa])\w)")  # Google's APIs: /models/NAME:method
+_MODEL_IN_PATH = re.compile(r"(?<=/models/)[^/:?]+(?=(?::|%3[Aa])\w)|(?<=/model/)[^/]+(?=/(?:converse|invoke)\b)")
+"""In Google's APIs: /models/NAME:method. In Bedrock: /model/NAME/method."""
 _COLLECTION = "models/"  # which Google puts before the name in a body
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])

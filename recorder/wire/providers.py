@@ -101,6 +101,7 @@ def _companies(table: str) -> tuple[Provider, ...]:
             environment={each: fields.pop(each) for each in [*fields] if each.isupper()},
             key_variable=key_variable,
             hosts=tuple(fields.pop("hosts", "").split()),
+            paths=re.compile(fields.pop("paths")) if "paths" in fields else None,
             key_shapes=(issued(shape),) if shape else (),
             **fields,
         )
@@ -243,6 +244,7 @@ cerebras https://api.cerebras.ai/v1 openai-chat CEREBRAS_API_KEY
 # https://docs.ollama.com/api/openai-compatibility and anthropic-compatibility; ollama-python, _client.py
 ollama http://localhost:11434 ollama,openai-chat,openai-responses,anthropic OLLAMA_API_KEY
  OLLAMA_HOST={url}/ollama OPENAI_BASE_URL={url}/ollama/v1 ANTHROPIC_BASE_URL={url}/ollama
+ paths=/api/(?:chat|generate)$
 # https://docs.vllm.ai/en/stable/serving/openai_compatible_server
 vllm http://localhost:8000 openai-chat,openai-responses,anthropic VLLM_API_KEY
  OPENAI_BASE_URL={url}/vllm/v1 ANTHROPIC_BASE_URL={url}/vllm
@@ -256,7 +258,7 @@ github-copilot https://api.githubcopilot.com/ openai-chat,openai-responses COPIL
 # https://bedrock-runtime.REGION.amazonaws.com; anthropic-python, lib/bedrock/_client.py. `recorder env boto3` is for
 # clients that sign, for the host that they ask.
 bedrock - bedrock-converse,bedrock-invoke,bedrock-models,openai-chat AWS_BEARER_TOKEN_BEDROCK
- ANTHROPIC_BEDROCK_BASE_URL={url}/bedrock
+ ANTHROPIC_BEDROCK_BASE_URL={url}/bedrock paths=/model/[^/]+/(?:converse|invoke)
  telemetry_name=aws.bedrock price_name=aws hosts=bedrock-runtime[a-z0-9.-]*\.amazonaws\.com
  | bedrock-key ABSK(?=Q) [A-Za-z0-9+/] 60 ={0,2}
 # https://docs.cohere.com/docs/compatibility-api

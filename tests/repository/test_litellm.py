@@ -37,4 +37,6 @@ def test_all_apis_of_the_page_are_proved() -> None:
         "gemini-interactions",
         "openai-agents",
         "anthropic-sessions",
+        "bedrock-converse",
+        "ollama",
     }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import closing
 from typing import Any
 
 import anthropic
 import httpx
+import ollama
 import openai
 import pytest
 from google.genai import errors as gemini_errors
@@ -20,7 +22,9 @@ from recorder.commands.serving.listening import listening
 from recorder.demo.provider import KEYWORDS, bundled, provider, question_of
 from recorder.errors import RecorderError
 from recorder.replay.matching import request_of
+from tests.support.bedrock import aws_client
 from tests.support.hosted import read_anthropic
+from tests.support.ollama_sdk import CHAT, ollama_reading
 from tests.support.probe.gateway import faults_in, probed
 from tests.support.sdks import ASKS, InteractionError, anthropic_client, openai_client
 
@@ -33,7 +37,9 @@ BEGINNINGS = {
     "refuse": "I’m sorry, but I can’t help with that.",
 }
 FORMATS = ("anthropic", "gemini", "gemini-interactions", "openai-chat", "openai-responses")
-"""Those with a `demo.sse.jsonl`, which a further format may do without; with one, it has a line in `asked` too."""
+"""Those with a `demo.sse.jsonl` that agents speak, which a further format may do without."""
+OF_MODELS = (*FORMATS, "bedrock-converse", "ollama")
+"""Those with one that a single request asks: it has a line in `asked` too."""
 
 
 @pytest.fixture
@@ -88,11 +94,16 @@ def asked(api: str, text: str, **more: Any) -> tuple[str, dict[str, Any]]:
         "openai-chat": ("/v1/chat/completions", {"model": "m", "messages": messages, **more}),
         "anthropic": ("/v1/messages", {"model": "m", "max_tokens": 99, "messages": messages, **more}),
         "gemini-interactions": ("/v1beta/interactions", {"model": "m", "input": text, **more}),
+        "bedrock-converse": (
+            "/model/m/converse",
+            {"messages": [{"role": "user", "content": [{"text": text}]}], **more},
+        ),
+        "ollama": ("/api/chat", {"model": "m", "messages": messages, **more}),
         "gemini": ("/v1/models/m:generateContent", {"contents": [{"parts": [{"text": text}]}], **more}),
     }[api]
 
 
-@pytest.mark.parametrize("api", FORMATS)
+@pytest.mark.parametrize("api", OF_MODELS)
 async def test_a_refusal_has_the_status_that_the_question_names(client: httpx.AsyncClient, api: str) -> None:
     statuses = {}
     for text in REFUSED:
@@ -196,7 +207,29 @@ async def test_an_agent_of_claude_answers_a_session_that_is_asked_later(base_url
     await asyncio.to_thread(ask_claude_agent, base_url)
 
 
+async def test_ollamas_package_reads_lines_of_an_answer(base_url: str) -> None:
+    with ollama.Client(base_url) as client:
+        reading = await asyncio.to_thread(ollama_reading, client, CHAT)
+    assert reading.text.startswith(BEGINNINGS["Hello!"])
+    assert reading.thoughts
+    assert reading.reason == "stop"
+
+
+def converse(url: str) -> list[dict[str, Any]]:
+    with aws_client(url) as client:
+        asked = [{"role": "user", "content": [{"text": "Hello!"}]}]
+        with closing(client.converse_stream(modelId="any", messages=asked)["stream"]) as stream:
+            return list(stream)
+
+
+async def test_botocore_reads_the_binary_messages_of_an_answer(base_url: str) -> None:
+    events = await asyncio.to_thread(converse, base_url)
+    deltas = [event["contentBlockDelta"]["delta"] for event in events if "contentBlockDelta" in event]
+    assert "".join(delta.get("text", "") for delta in deltas).startswith(BEGINNINGS["Hello!"])
+    assert [name for event in events[-2:] for name in event] == ["messageStop", "metadata"]
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("api", [*FORMATS, "anthropic-sessions", "openai-agents"])
+@pytest.mark.parametrize("api", [*OF_MODELS, "anthropic-sessions", "openai-agents"])
 async def test_a_probe_finds_nothing(base_url: str, api: str) -> None:
     assert faults_in(await probed(base_url, api)) == {}

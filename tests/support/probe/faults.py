@@ -19,6 +19,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from recorder.probe.cases import WRONG_KEY
+from recorder.wire.framing import AWS_EVENT_STREAM
 from tests.support.probe.gateway import Ask, Planted
 from tests.support.provider.play import compact
 from tests.support.provider.reply import DemoReply, DemoRequest, Headers, Step, whole
@@ -688,11 +689,74 @@ gemini-error-openai | bad-request | PR082 | Errors have the form of OpenAI's.
     },
 )
 
+# -- of Ollama
+
+_OLLAMA = faults(
+    """\
+ollama-no-end | text | OL004 | The last line of a stream is lost.
+ollama-no-limit | max-tokens | PR070 | `num_predict` is ignored.
+ollama-no-schema | structured | PR060 | `format` is ignored.
+ollama-arguments-text | parallel-tools | PR014 PR150 | The arguments of tools are a text in place of an object.
+ollama-whole-for-stream | text | PR011 | A stream is requested, and a document comes.
+ollama-any-key | wrong-key | PR090 | A wrong key is accepted.
+ollama-error-openai | bad-request | PR082 | Errors have the form of OpenAI's.
+""",
+    {
+        "ollama-no-end": streamed(without_last(1)),
+        "ollama-no-limit": forgets("options", "num_predict"),
+        "ollama-no-schema": forgets("format"),
+        "ollama-arguments-text": in_document(each("arguments", json.dumps)),
+        "ollama-whole-for-stream": asked(lambda body: body.update(stream=False)),
+        "ollama-any-key": any_key,
+        "ollama-error-openai": on_error(400, 401, change=with_body(OPENAI_ERROR)),
+    },
+)
+
+# -- of Bedrock's Converse
+
+
+def in_messages(edit: Edit) -> Planted:
+    """A gateway that edits the payloads of a binary stream."""
+
+    def edited(message: bytes) -> bytes:
+        fields = AWS_EVENT_STREAM.fields(message)
+        event = json.loads(fields.data or b"{}")
+        edit(event)
+        return AWS_EVENT_STREAM.with_data(message, fields, compact(event).encode())
+
+    return streamed(as_is(edited))
+
+
+_CONVERSE = faults(
+    """\
+converse-no-counts | text | BR006 PR030 | The last event of a stream, `metadata`, is lost.
+converse-checksum | text | ST011 PR150 | The messages have a wrong checksum.
+converse-delta | text | BR002 PR150 | Deltas have a second member.
+converse-input-text | parallel-tools | PR014 | The input of a tool is a text in place of an object.
+converse-no-choice | forced-tool | PR050 | `toolChoice` is ignored.
+converse-no-limit | max-tokens | PR070 | `maxTokens` is ignored.
+converse-any-key | wrong-key | PR090 | A wrong key is accepted.
+converse-error-openai | bad-request | PR082 | Errors have the form of OpenAI's.
+""",
+    {
+        "converse-no-counts": streamed(without_last(1)),
+        "converse-checksum": streamed(as_is(lambda message: message[:-4] + b"none")),
+        "converse-delta": in_messages(each("delta", lambda delta: {**delta, "index": 0})),
+        "converse-input-text": in_document(each("input", json.dumps, of=lambda found: "toolUseId" in found)),
+        "converse-no-choice": forgets("toolConfig", "toolChoice"),
+        "converse-no-limit": forgets("inferenceConfig", "maxTokens"),
+        "converse-any-key": any_key,
+        "converse-error-openai": on_error(400, 401, change=with_body(OPENAI_ERROR)),
+    },
+)
+
 FAULTS: Mapping[str, Sequence[PlantedFault]] = {
     "openai-responses": _RESPONSES,
     "openai-chat": _CHAT,
     "anthropic": _ANTHROPIC,
     "gemini": _GEMINI,
+    "ollama": _OLLAMA,
+    "bedrock-converse": _CONVERSE,
 }
 """By the API that they break."""
 

@@ -1,11 +1,11 @@
-"""A scripted provider for tests: a server that speaks the four wire formats, without key or network.
+"""A scripted provider for tests: a server that speaks wire formats, without key or network.
 
 `recorder demo` answers from recordings of it (`tools.demo_cassettes`). It uses only `recorder.proxy.http` and errors.
 
     server       an app of `recorder.proxy.http`: pace, codings, pieces; knows no wire format
     app          the routing of paths to wire formats
     scripts      the content of answers, whatever the wire format
-    openai_responses, openai_chat, anthropic, gemini
+    openai_responses, openai_chat, anthropic, gemini, ollama, bedrock, …
                  the wire formats
     prompt_cache which tokens of a prompt a provider would not compute again
     continued    conversations that a request continues by `previous_response_id`

@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 from tests.support.provider import (
     anthropic,
+    bedrock,
     gemini,
     gemini_interactions,
     hosted_agents,
     models,
+    ollama,
     openai_chat,
     openai_responses,
 )
@@ -51,6 +53,9 @@ ROUTES = (
     _route("POST", r"/v1(?:beta)?/models/([^/:]+):streamGenerateContent", gemini.DIALECT, gemini.stream),
     _route("POST", r"/v1(?:beta)?/models/([^/:]+):generateContent", gemini.DIALECT, gemini.generate),
     _route("POST", r"/v1(?:beta2?)?/interactions", gemini_interactions.DIALECT, gemini_interactions.create),
+    _route("POST", r"/api/chat", ollama.DIALECT, ollama.create),
+    _route("POST", r"/model/([^/]+)/converse-stream", bedrock.DIALECT, bedrock.stream),
+    _route("POST", r"/model/([^/]+)/converse", bedrock.DIALECT, bedrock.converse),
     _route("POST", r"/v1/agents/sessions", hosted_agents.OPENAI, hosted_agents.create_openai),
     _route("POST", r"/v1/agents/sessions/(\w+)/events", hosted_agents.OPENAI, hosted_agents.add_openai),
     _route("GET", r"/v1/agents/sessions/(\w+)/events", hosted_agents.OPENAI, hosted_agents.stream_openai),
@@ -72,7 +77,7 @@ def _key(request: DemoRequest) -> str:
 
 GENERATES = (
     *(openai_responses.create, openai_chat.create, anthropic.create, gemini.stream, gemini.generate),
-    gemini_interactions.create,
+    *(gemini_interactions.create, ollama.create, bedrock.stream, bedrock.converse),
 )
 """The answers of a model: what they are asked with is kept in the prompt cache."""
 
