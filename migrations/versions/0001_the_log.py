@@ -5,10 +5,11 @@ has its tables STRICT, and compact ones in place of `exchanges` and `events`, wh
 are literal, so that a later revision knows what it finds. Views and guards are not data: `recreate` makes those of the
 recorder which upgrades, so that a changed view needs no revision with its text.
 
-Before the first release a table of a projection that changes is written here, and the revision gets another number: a
-log with one of the numbers before (`recorder.store.maintain.migrate.UNRELEASED`) has its projections made again.
+Before the first release a table of a projection that changes is written here, and the revision gets another number,
+also if only its rows are others: a log with one of the numbers before (`UNRELEASED` in
+`recorder.store.maintain.migrate`) has its projections made again.
 
-Revision ID: 2
+Revision ID: 3
 """
 
 import re
@@ -17,7 +18,7 @@ from alembic import op
 
 from recorder.store.maintain.migrate import APPLICATION_ID, recreate
 
-revision = "2"
+revision = "3"
 down_revision = None
 branch_labels = None
 depends_on = None

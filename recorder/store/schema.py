@@ -54,7 +54,7 @@ from recorder.model.prices import PriceRow
 from recorder.program import load
 from recorder.projections.rows import DAY, PROJECTIONS, TABLES
 
-HEAD = "2"  # the newest revision in `migrations/versions`
+HEAD = "3"  # the newest revision in `migrations/versions`
 VERSION_TABLE = "recorder_version"
 READ_REVISION = f"SELECT version_num FROM {VERSION_TABLE}"
 APPLICATION_ID = 0x53534572  # "SSEr", in the header of a file; a migration sets it

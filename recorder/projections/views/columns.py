@@ -36,7 +36,8 @@ MEANINGS: Mapping[str, str] = {
     "arguments": "as sent, JSON or not, whole or cut off",
     "arguments_json": "`arguments` if they are valid JSON, else `NULL`: `json_extract` accepts it",
     "output": "the result: text, or JSON; images by size and digest; `NULL` if there is no result",
-    "failed": "1 if the result is marked as an error; `NULL` if it has no such mark",
+    "failed": "1 if the result is marked as an error, or is a JSON object that says so: `isError`, `is_error`, "
+    "`exit_code`, `success`, or `error` as its first member; `NULL` if it has no such mark",
     "output_exchange_id": "the exchange whose request has the result; `NULL` if the provider's own tool gave it",
     "latency_ns": "time from the end of the call to the request with its result; of the provider's own tools, "
     "their duration",

@@ -26,8 +26,8 @@ from recorder.store.schema import HEAD, READ_REVISION, VERSION_TABLE
 if TYPE_CHECKING:
     from alembic.config import Config
 
-FIRST = "2"  # the oldest
-UNRELEASED = ("0021", "1")  # of before the first release: their logs come over
+FIRST = "3"  # the oldest
+UNRELEASED = ("0021", "1", "2")  # of before the first release: their logs come over
 
 
 def migrations() -> Path:

@@ -15,7 +15,17 @@ from typing import Any, Literal
 import msgspec
 
 from recorder.model.facts import ErrorReported
-from recorder.wire.dialects.json_values import Object, as_json, decoded, object_, objects, text, text_or_json
+from recorder.wire.dialects.json_values import (
+    Object,
+    as_json,
+    decoded,
+    decoded_or_none,
+    object_,
+    objects,
+    text,
+    text_or_json,
+    whole,
+)
 from recorder.wire.dialects.keys import ERROR
 
 TEXT_LIMIT = 2_000
@@ -147,3 +157,35 @@ def _words(body: bytes) -> str:
         shown = title[1] if title is not None and title[1].strip() else _UNREAD.sub(" ", page)
         page = unescape(_TAG.sub(" ", shown))
     return " ".join(page.split())[:TEXT_LIMIT]
+
+
+# -- results of tools
+
+_MARKS = ("error", "exit_code", "isError", "is_error", "success")
+_COMMAND = re.compile(
+    r"(?:Exit code: (-?\d+)\nWall time: [\d.]+ seconds\n(?:Total output lines: \d+\n)?Output:"
+    r"|(?:Chunk ID: \S+\n)?Wall time: [\d.]+ seconds\nProcess exited with code (-?\d+)\n)"
+)
+"""The head that Codex puts before what a command has printed, for either of its tools that run one."""
+
+
+def says_failed(output: str) -> bool | None:
+    """Return whether a call failed, as its result says by itself where the format has no mark for that; None if the
+    result does not say.
+
+    Marks are those of MCP (`isError`), of Anthropic (`is_error`) and of Codex (`exit_code`, also in `metadata`;
+    `success`), and an `error` that is the first member of a JSON object. Prose is not read, nor an `error` among data.
+    """
+    command = _COMMAND.match(output)
+    if command is not None:
+        return int(command[1] or command[2]) != 0
+    if not output.lstrip().startswith("{") or not any(f'"{mark}"' in output for mark in _MARKS):
+        return None
+    result = object_(decoded_or_none(output.encode("utf-8", "surrogatepass")))
+    if result.get("isError") is True or result.get("is_error") is True or result.get("success") is False:
+        return True
+    if result.get("error") and next(iter(result)) == "error":
+        return True
+    codes = [whole(each, "exit_code") for each in (result, object_(result, "metadata"))]
+    known = [code for code in codes if code is not None]
+    return any(known) if known else None

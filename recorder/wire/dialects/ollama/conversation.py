@@ -19,6 +19,7 @@ from recorder.wire.dialects.conversation import (
     settings_at,
     text_part,
 )
+from recorder.wire.dialects.errors import says_failed
 from recorder.wire.dialects.joined_by_name import JoinedByName
 from recorder.wire.dialects.json_values import Object, array, flag, names, object_, objects, places, text, word
 from recorder.wire.dialects.media import picture_type
@@ -68,7 +69,8 @@ class OllamaConversation(JoinedByName):
     def result(self, part: Part) -> ToolResult | None:
         if part.kind != "result":
             return None
-        return ToolResult(text(part.id), text(part.name), text(part.value) or "")
+        output = text(part.value) or ""
+        return ToolResult(text(part.id), text(part.name), output, says_failed(output))
 
     def content_of(self, part: Part) -> Sequence[Part]:
         return [text_part(text(part.value) or ""), *_pictures(part.given)]

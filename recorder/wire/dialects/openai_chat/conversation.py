@@ -13,6 +13,7 @@ import msgspec
 from recorder.model.facts import RequestFacts, RequestParameters, ToolResult
 from recorder.wire.dialects.canonical import texts_of
 from recorder.wire.dialects.conversation import Conversation, Message, Part, Tool, image_part, kinds, role_of, text_part
+from recorder.wire.dialects.errors import says_failed
 from recorder.wire.dialects.json_values import Object, array, object_, objects, text, text_or_json
 from recorder.wire.dialects.openai import MARKS, NOT_OF_ANSWER, ROLES, settings, tool_of
 
@@ -84,7 +85,7 @@ class CompletionConversation(Conversation):
             output = "".join([each.text or "" for each in content])
         else:
             output = text_or_json(part.value)
-        return ToolResult(text(part.id), text(part.name), output)
+        return ToolResult(text(part.id), text(part.name), output, says_failed(output))
 
     def results(self) -> Iterator[ToolResult]:
         """Yield the results. Of one without an id the turn is unknown, except for those that the request ends with."""

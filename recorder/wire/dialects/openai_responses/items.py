@@ -15,6 +15,7 @@ import msgspec
 
 from recorder.model.facts import Field, ItemKind, ItemState, ToolResult
 from recorder.model.text import rows
+from recorder.wire.dialects.errors import says_failed
 from recorder.wire.dialects.json_values import (
     Object,
     array,
@@ -22,7 +23,6 @@ from recorder.wire.dialects.json_values import (
     member,
     object_,
     objects,
-    request_object,
     text,
     text_or_json,
     whole,
@@ -259,21 +259,16 @@ def _failed(item: Object, value: Any) -> bool | None:
         return True
     if item.get("type") == "apply_patch_call_output":
         return False if status == "completed" else None
-    verdicts = _outcomes(value) if isinstance(value, list) else _exit_codes(value)
-    return any(verdicts) if verdicts else None
+    if not isinstance(value, list):
+        return says_failed(output_of(value))
+    verdicts = _outcomes(value)
+    return any(verdicts) if verdicts else says_failed(output_of(value))
 
 
 def _outcomes(value: Any) -> list[bool]:
     """Return for each command that a shell ran whether it failed."""
     outcomes = [object_(each, "outcome") for each in objects(value)]
     return [whole(outcome, "exit_code") != 0 for outcome in outcomes if outcome]
-
-
-def _exit_codes(value: Any) -> list[bool]:
-    """Return whether the exit codes of a result are not 0, if it is JSON that has some (Codex: in its metadata)."""
-    output = request_object(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else object_(value)
-    codes = [whole(each, "exit_code") for each in (output, object_(output, "metadata"))]
-    return [code != 0 for code in codes if code is not None]
 
 
 # -- outputs

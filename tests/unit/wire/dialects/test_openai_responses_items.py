@@ -270,6 +270,8 @@ FUNCTION, PATCH, SHELL = "function_call_output", "apply_patch_call_output", "she
 RESULTS: list[tuple[Json, bool | None]] = [
     ({"type": FUNCTION, "output": "Exit code: 1"}, None),
     ({"type": FUNCTION, "output": "{broken"}, None),
+    ({"type": FUNCTION, "output": '{"error": "no such city"}'}, True),
+    ({"type": FUNCTION, "output": [{"type": "input_text", "text": '{"isError": true}'}]}, True),
     ({"type": FUNCTION, "output": '{"exit_code": 1}'}, True),
     ({"type": FUNCTION, "output": '{"output": "", "metadata": {"exit_code": 0}}'}, False),
     ({"type": FUNCTION, "output": '{"exit_code": "1"}'}, None),
