@@ -35,6 +35,7 @@ from recorder.ingest.session_in_answer import session_in_answer
 from recorder.ingest.turn_ids import turn_head
 from recorder.ingest.websocket_capture import WebSocketCapture, dialect_of
 from recorder.journal.format import Gap, Mark, Position, Record
+from recorder.model.attribution import labels_of, owner_in
 from recorder.model.chain import row_root
 from recorder.model.events import (
     STDIO,
@@ -432,7 +433,7 @@ class Assembler:
         if otherwise is not None and grouping.source in (NEW, HISTORY, PREVIOUS_RESPONSE):
             return otherwise, None
         name = grouping.name or own_name(head, grouping)
-        labels = head.labels if isinstance(head.labels, str) else "{}"
+        labels = head.labels if isinstance(head.labels, str) else labels_of(owner_in(head.attribution))
         return head.session_id, Session(head.session_id, head.started_ns, name, grouping.source, labels, "live")
 
 

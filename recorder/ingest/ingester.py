@@ -32,6 +32,7 @@ from recorder.ingest.recovery import Heartbeat, end_forsaken, end_open, late_cou
 from recorder.ingest.session_lookup import (
     Continued,
     digests_before,
+    of_owner,
     request_in_store,
     same_names,
     session_in_store,
@@ -53,6 +54,7 @@ from recorder.journal.reader import (
     write_ingested,
 )
 from recorder.journal.scrub import FROM_CLIENTS, RequestBodyScrubber, without_body
+from recorder.model.attribution import owner_in, owner_of
 from recorder.model.events import Event, RequestHead
 from recorder.store.maintain.purge.delete import late_exchanges, refused_because
 from recorder.store.write.links import Key, key_of
@@ -208,10 +210,13 @@ class Ingester:
             self._commit_before()  # that response, or the exchange before, may stand in this batch
         batch = self._assembler.batch
         for session in batch.sessions:
-            if session.name == grouping.name and session.source in same_names(grouping.source):
+            is_named = session.name == grouping.name and session.source in same_names(grouping.source)
+            if is_named and owner_of(session.labels) == owner_in(head.attribution):
                 return session.session_id
         found = self._continued(head, grouping)
-        certain = found.certain or self._session_of_open(before, history.ids if history else ())
+        certain = found.certain or self._session_of_open(
+            before, owner_in(head.attribution), history.ids if history else ()
+        )
         if certain is not None or history is None:
             return certain
         if any(history.links or may_continue(history, each) for each in self._assembler.batch.awaited):
@@ -219,18 +224,21 @@ class Ingester:
             found = self._continued(head, grouping)
         linked = None
         if history.links:
-            linked = self._retry(lambda: self._store.session_of_links(history.links, HISTORY), only_reads=True)
+            linked = self._retry(partial(self._linked, history.links, owner_in(head.attribution)), only_reads=True)
         return found.certain or linked or found.likely
 
     def _continued(self, head: RequestHead, grouping: Grouping) -> Continued:
         batch = self._assembler.batch
         return self._retry(lambda: session_in_store(self._store, head, grouping, batch), only_reads=True)
 
-    def _session_of_open(self, before: set[str], ids: Sequence[str]) -> str | None:
-        """Return the session of the one open exchange that a request continues; of several, the one that has said one
-        of its ids.
+    def _linked(self, links: Sequence[str], owner: str | None) -> str | None:
+        return of_owner(self._store, self._store.session_of_links(links, HISTORY), owner)
+
+    def _session_of_open(self, before: set[str], owner: str | None, ids: Sequence[str]) -> str | None:
+        """Return the session of the one open exchange that a request of an owner continues; of several, the one that
+        has said one of its ids.
         """
-        found = sessions_of_open(self._assembler.open.values(), before)
+        found = sessions_of_open(self._assembler.open.values(), before, owner)
         if len(found) > 1 and ids:
             self._commit_before()
             found &= self._recent.sessions_saying(ids)

@@ -10,11 +10,12 @@ from sqlalchemy import and_, bindparam, case, or_, select
 
 from recorder.ingest.message_capture import is_of_client
 from recorder.ingest.pending import Batch, OpenExchange
+from recorder.model.attribution import owner_in, owner_of
 from recorder.model.events import PROBE, Event, RequestHead, RequestRecord
 from recorder.model.ids import first_id
 from recorder.projections.rows import HistoryRow
 from recorder.store.bodies.rows import whole_events
-from recorder.store.schema import events, exchanges, tables_of
+from recorder.store.schema import events, exchanges, sessions, tables_of
 from recorder.store.sql import OF_EXCHANGE, Statement, columns_of, constant, of_exchange
 from recorder.store.write.retry import Retry
 from recorder.store.write.writer import Store
@@ -40,17 +41,23 @@ WHERE {OF_EXCHANGE} AND kind IN ('sent', 'control') AND pos > :pos ORDER BY pos 
 
 def session_in_store(store: Store, head: RequestHead, grouping: Grouping, batch: Batch) -> Continued:
     """Return the id of the session that has an exchange already, that its grouping names, or whose conversation it
-    continues. Inside `store.looking()`; `batch` is what is still to be committed.
+    continues: one of its owner. Inside `store.looking()`; `batch` is what is still to be committed.
     """
     sources = () if grouping.name is None else same_names(grouping.source)
-    found, *named = store.sessions_of(head.exchange_id, grouping.name or "", sources)
+    found, *named = store.sessions_of(head.exchange_id, grouping.name or "", sources, owner_in(head.attribution))
     if found is None and grouping.name is not None:
         if grouping.source == "previous_response_id":
-            found = store.session_of_response(grouping.name)
+            found = of_owner(store, store.session_of_response(grouping.name), owner_in(head.attribution))
         found = found or next(filter(None, named), None)
         if grouping.source in (PROBE, OF_DAY) and found and found < first_id(head.started_ns - PROBES_NS):
             found = None
     return Continued(found) if found else session_of_history(store, head, grouping, batch)
+
+
+def of_owner(store: Store, session_id: str | None, owner: str | None) -> str | None:
+    """Return the id of a session if it is of that owner."""
+    is_theirs = session_id is not None and store.owner_of_session(session_id) == owner
+    return session_id if is_theirs else None
 
 
 def same_names(source: str) -> tuple[str, ...]:
@@ -116,7 +123,8 @@ _is_followed = (
     .where(_later.c.session_id == _some.c.session_id, _later.c.exchange_id > _some.c.exchange_id)
     .exists()
 )
-_FOUND = Statement(select(*_some.c, _is_followed).order_by(_some.c.exchange_id.desc()))
+_labels = select(sessions.c.labels).where(sessions.c.session_id == _some.c.session_id).scalar_subquery()
+_FOUND = Statement(select(*_some.c, _is_followed, _labels).order_by(_some.c.exchange_id.desc()))
 
 
 class EarlierExchange(NamedTuple):
@@ -178,7 +186,7 @@ def session_of_history(store: Store, head: RequestHead, grouping: Grouping, batc
 
 
 def _candidates(store: Store, head: RequestHead, history: Chain, batch: Batch) -> Iterator[EarlierExchange]:
-    """Yield the exchanges that have a digest of the request, the newest first."""
+    """Yield the exchanges of the same owner that have a digest of the request, the newest first."""
     keys = [unanswered(history.request_digest)]
     for answer in history.answers:
         keys += [*answer.keys, broken_off(answer.before)]
@@ -188,7 +196,9 @@ def _candidates(store: Store, head: RequestHead, history: Chain, batch: Batch) -
     values |= zip(_BEFORE, before, strict=False)
     latest = {exchange.session_id: exchange.exchange_id for exchange in batch.exchanges}
     ids = frozenset(history.ids)
-    for *columns, is_followed in store.ask(_FOUND, values):
+    for *columns, is_followed, labels in store.ask(_FOUND, values):
+        if owner_of(labels) != owner_in(head.attribution):
+            continue
         row = HistoryRow(*columns)
         its_ids = frozenset((row.ids or "").split())
         strangeness = 1 if not ids or not its_ids else 2 * ids.isdisjoint(its_ids)
@@ -234,8 +244,11 @@ def _only(candidates: Sequence[EarlierExchange], order: Callable[[EarlierExchang
     return sessions.pop() if len(sessions) == 1 else None
 
 
-def sessions_of_open(open: Iterable[OpenExchange], before: set[str]) -> set[str | None]:
-    """Return the sessions of open exchanges that a request may continue: clients may be quicker than the end of a
-    stream.
+def sessions_of_open(open: Iterable[OpenExchange], before: set[str], owner: str | None) -> set[str | None]:
+    """Return the sessions of an owner's open exchanges that a request may continue: clients may be quicker than the end
+    of a stream.
     """
-    return {each.session_id for each in open if each.awaited is not None and each.awaited.request_digest in before}
+    theirs = [
+        exchange for exchange in open if owner_in(exchange.head.attribution) == owner and exchange.awaited is not None
+    ]
+    return {each.session_id for each in theirs if each.awaited and each.awaited.request_digest in before}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy import select, text
 
 from recorder.errors import NotFoundError, UsageError
+from recorder.model.attribution import owner_of
 from recorder.model.events import LATEST, PROBE, Exchange, Session
 from recorder.model.ids import ID_LENGTH, ids_beginning
 from recorder.store.engine import AnyRow
@@ -34,14 +35,15 @@ _OF_IDS = text(f"{_NUMBERED} AND x.exchange_id BETWEEN :first AND :last ORDER BY
 async def session_named(log: LogReader, ref: str) -> Session:
     """Return the session of `ref`: `latest`, an id, a name (the newest of that name), or the beginning of an id.
 
-    Raise `NotFoundError` if there is none, `UsageError` if it is the beginning of several ids.
+    Raise `NotFoundError` if there is none, `UsageError` if it is the beginning of several ids, or a name that several
+    owners have given.
     """
     ref = ref.encode("utf-8", "replace").decode()  # an argument of a command line may be any bytes
     if ref == LATEST:
         found = await _last_used(log)
     else:
         found = await _with_id(log, ref.lower())
-        found = found or await _newest(log, "s.name = :name", 1, name=ref)
+        found = found or await _of_name(log, ref)
         found = found or await _beginning_with(log, ref.lower())
     if found:
         return found[0]
@@ -112,6 +114,20 @@ async def _with_id(log: LogReader, ref: str) -> list[Session]:
     if meant is None or len(ref) != ID_LENGTH:
         return []
     return [struct_of(Session, row) for row in await log.rows(_SESSION, session_id=meant.first)]
+
+
+async def _of_name(log: LogReader, name: str) -> list[Session]:
+    """Return the newest session of a name, which is of one owner, or of none."""
+    newest = await _newest(log, "s.name = :name", 1, name=name)
+    if not newest:
+        return []
+    [mine] = newest
+    others = await _newest(log, "s.name = :name AND s.labels <> :labels", CANDIDATES, name=name, labels=mine.labels)
+    of_owners = {owner_of(session.labels): session for session in reversed([mine, *others])}
+    if len(of_owners) > 1:
+        listed = "".join(f"\n  {session.session_id} of {owner or 'no owner'}" for owner, session in of_owners.items())
+        raise UsageError(f"{name!r} is a session of several owners; give the id of one. The newest are:{listed}")
+    return newest
 
 
 async def _beginning_with(log: LogReader, prefix: str) -> list[Session]:

@@ -24,6 +24,7 @@ import msgspec
 from sqlalchemy import URL, Connection, Table
 
 from recorder.errors import StoreConflictError, StoreError
+from recorder.model.attribution import OWNED, labels_of, owner_of
 from recorder.model.events import SHARED, Event, Exchange, Session
 from recorder.store.bodies.dedup import BodyDeduplicator
 from recorder.store.bodies.rows import events_as_they_are
@@ -56,8 +57,11 @@ def _first_id(rows: Sequence[Sequence[Any]]) -> str | None:
     return None
 
 
-_SESSION_NAMED = Statement("""SELECT session_id FROM sessions WHERE name = :name AND source = :source
-ORDER BY created_ns DESC, session_id DESC LIMIT 1""")
+_NAMED = "SELECT session_id FROM sessions WHERE name = :name AND source = :source"
+_NEWEST = "ORDER BY created_ns DESC, session_id DESC LIMIT 1"
+_SESSION_NAMED = Statement(f"{_NAMED} AND substr(labels, 1, {len(OWNED)}) <> '{OWNED}' {_NEWEST}")
+_SESSION_OF_OWNER = Statement(f"{_NAMED} AND labels = :labels {_NEWEST}")
+_LABELS = Statement("SELECT labels FROM sessions WHERE session_id = :session_id")
 _SESSION_OF_EXCHANGE = Statement("SELECT session_id FROM exchanges WHERE exchange_id = :exchange_id")
 _LAST_EVENT = Statement(
     f"SELECT {columns_of(events, 'e')} FROM events AS e WHERE {OF_EXCHANGE} ORDER BY pos DESC LIMIT 1"
@@ -218,11 +222,15 @@ class Store:
         """Return the id of the session that an exchange is in, or None if the log does not have it yet."""
         return self.sessions_of(exchange_id)[0]
 
-    def sessions_of(self, exchange_id: str, name: str = "", sources: Sequence[str] = ()) -> list[str | None]:
-        """Return the id of the session that an exchange is in, and of the newest session of a name that each of some
-        grouping rules (`sources`) gave; None where there is none.
+    def sessions_of(
+        self, exchange_id: str, name: str = "", sources: Sequence[str] = (), owner: str | None = None
+    ) -> list[str | None]:
+        """Return the id of the session that an exchange is in, and of the newest session of a name and an owner that
+        each of some grouping rules (`sources`) gave; None where there is none.
         """
-        named = [(_SESSION_NAMED, {"name": name, "source": source}) for source in sources]
+        statement = _SESSION_NAMED if owner is None else _SESSION_OF_OWNER
+        values = {"name": name} if owner is None else {"name": name, "labels": labels_of(owner)}
+        named = [(statement, {**values, "source": source}) for source in sources]
         answers = self.run_all([(_SESSION_OF_EXCHANGE, {"exchange_id": exchange_id}), *named])
         return [_first_id(rows) for rows in answers]
 
@@ -233,6 +241,11 @@ class Store:
         if not rows:
             rows = list(self.ask(SESSION_OF_LAST_RESPONSE, {"response_id": response_id}))
         return _first_id(rows)
+
+    def owner_of_session(self, session_id: str) -> str | None:
+        """Return whose session it is; None if it is of no owner."""
+        rows = self.ask(_LABELS, {"session_id": session_id})
+        return next((owner_of(labels) for (labels,) in rows), None)
 
     def session_of_links(self, links: Sequence[str], source: str) -> str | None:
         """Return the id of the one session of a grouping rule whose last exchanges were given one of these ids, of

@@ -16,6 +16,7 @@ from sqlalchemy import URL
 from recorder.ingest.ingester import Ingester
 from recorder.ingest.session_lookup import LOOK_BACK_NS, PROBES_NS
 from recorder.journal.writer import Journal
+from recorder.model.attribution import Attribution
 from recorder.store.location import database_url
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
@@ -677,3 +678,54 @@ def test_what_makes_a_hosted_session_has_the_name_that_the_user_gives(recorded: 
 def test_a_hosted_session_that_is_refused_is_a_session_of_its_own(recorded: Recorded) -> None:
     exchange = recorded.sends("/v1/sessions", {}, {"type": "error", "error": {"message": "no"}})
     assert recorded.session_of(exchange.end())[1] == "new"
+
+
+# -- several owners of tokens
+
+NOBODY: dict[str, Any] = {}
+ANN: dict[str, Any] = {"attribution": Attribution("ann", "search")}
+BOB: dict[str, Any] = {"attribution": Attribution("bob", "search")}
+NAMING: dict[str, dict[str, Any]] = {
+    "by the user": {"session": "run", "session_source": "path"},
+    "by a header of its client": {"headers": [("x-session-id", "run")]},
+    "by the path of a hosted agent": {"target": "/v1/sessions/sesn_1/events", "upstream": "anthropic"},
+    "not at all, a probe": {"target": "/v1/models", "method": "GET"},
+}
+
+
+@pytest.mark.parametrize("how", NAMING)
+def test_each_owner_has_a_session_of_a_name(on_each_engine: Recorded, how: str) -> None:
+    recorded, owners = on_each_engine, (NOBODY, ANN, BOB)
+    first = [recorded.asks(HI, None, ends=False, **NAMING[how], **owner) for owner in owners]  # in one batch
+    found = [recorded.session_of(exchange) for exchange in first]
+    assert len(set(found)) == 3
+    assert [recorded.session_of(recorded.asks(HI, "Hello!", **NAMING[how], **owner)) for owner in owners] == found
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_conversation_goes_on_with_its_owner_alone(on_each_engine: Recorded, ends: bool) -> None:
+    recorded = on_each_engine
+    of_ann = recorded.session_of(recorded.asks(HI, "Hello!", ends=ends, **ANN))
+    told = [*HI, model("Hello!"), user("more")]
+    of_bob = recorded.session_of(recorded.asks(told, None, ends=False, **BOB))
+    assert recorded.session_of(recorded.asks(told, "More.", **ANN)) == of_ann != of_bob
+    assert recorded.session_of(recorded.asks(told, "More.")) not in (of_ann, of_bob)
+
+
+def test_a_response_is_continued_by_its_owner_alone(on_each_engine: Recorded) -> None:
+    recorded = on_each_engine
+    answered = recorded.session_of(recorded.sends("/v1/responses", {"input": "hi"}, {"object": "response", "id": "r"}))
+    goes_on: dict[str, Any] = {"target": "/v1/responses", "given": {"previous_response_id": "r"}}
+    of_ann = recorded.session_of(recorded.asks([], None, **goes_on, **ANN))
+    assert recorded.session_of(recorded.asks([], None, **goes_on)) == answered != of_ann
+
+
+def test_a_name_of_several_owners_is_answered_with_their_sessions(on_each_engine: Recorded) -> None:
+    recorded, named = on_each_engine, NAMING["by the user"]
+    [mine, anns] = [recorded.session_of(recorded.asks(HI, "Hello!", **named, **of))[0] for of in (NOBODY, ANN)]
+    ran = run_command(recorded.url, "show", "run")
+    assert ran.code == 2
+    assert "'run' is a session of several owners; give the id of one." in ran.err
+    assert f"{mine} of no owner" in ran.err
+    assert f"{anns} of ann" in ran.err
+    assert run_command(recorded.url, "show", anns).code == 0
