@@ -50,6 +50,7 @@ from recorder.journal.reader import (
     remove,
     segment_name,
     segment_numbers,
+    size_bytes,
     write_carried,
     write_ingested,
 )
@@ -187,7 +188,18 @@ class Ingester:
             pass
         self._assembler.end_all()
         self._commit()
+        self.end_in_log()
+
+    def end_in_log(self) -> None:
+        """End what is open where the log has it. What its recorder still brings of it is counted then."""
         self._retry(lambda: end_open(self._store, self._recorder_id))
+
+    def leave_segment(self) -> None:
+        """Go on after the newest segment, to which nothing is added, if it was read to its end and nothing is open."""
+        segment, offset = self._reader.position
+        if not self._assembler.open and offset == size_bytes(self._directory / segment_name(segment)) > 0:
+            self._reader.position = self._position = Position(segment + 1, 0)
+            self._commit()
 
     def forget(self) -> None:
         """Remove the journal of a recorder that has ended, and its place in the log."""

@@ -9,6 +9,7 @@ Rules of this file:
 
 * The folder is a copy of what the bucket has. It is emptied before anything is put into it.
 * A segment that cannot be taken stays, and so do those after it: nothing is skipped. Other recorders go on.
+* A recorder of which nothing comes is let go: then it costs no request. If nothing is open, its segments are deleted.
 * Whatever fails, the next look goes on from what is in the log.
 """
 
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from recorder.errors import BucketError, RecorderError, StoreError
 from recorder.ingest.ingester import Ingester
@@ -48,6 +49,8 @@ FETCH_BYTES = 8 * 2**20  # of one recorder in one look, or one segment: 256 MiB 
 FETCH_SEGMENTS = 8  # the same in numbers: a look takes seconds, or leases run out meanwhile
 LATER_S = 2.0  # after a recorder could not be begun: the store refused, or a collector here has not let go of it
 TAKEN_AT_ONCE = 4  # leases in one look: several collectors that begin together share the recorders
+QUIET_S = 30.0  # without a segment: by then a recorder has nothing open, or a model thinks
+GONE_S = 7 * 86400.0  # without a segment: longer than a laptop is off whose journal has the rest of a stream
 AGAIN_S = 60.0  # after what cannot be taken: an upgrade or a person may help, and nothing else is kept waiting
 
 
@@ -81,6 +84,7 @@ class Collector:
         me = f"{platform.node()} {os.getpid()} {secrets.token_hex(8)}"
         self._leases = Leases(bucket, me, clock)
         self._held: dict[str, _Collection] = {}
+        self._quiet: dict[str, _Quiet] = {}  # recorders that were let go because nothing came
         self._not_before: dict[str, float] = {}
         self._complained_s = float("-inf")
         self.status = status or Status(bucket.url)
@@ -124,9 +128,32 @@ class Collector:
         for recorder_id, shipped in found.items():
             if recorder_id in self._held or self._not_before.get(recorder_id, 0) > now_s:
                 continue
+            if self._is_quiet(recorder_id, shipped):
+                continue
             if self._leases.may_be_had(recorder_id, shipped):
                 others.append(recorder_id)
         return [*self._held, *others[:TAKEN_AT_ONCE]]
+
+    def _is_quiet(self, recorder_id: str, shipped: Shipped) -> bool:
+        """Return whether all was taken that there is of a recorder, and nothing is to be done."""
+        quiet = self._quiet.get(recorder_id)
+        if quiet is None or shipped.has_ended or quiet.newest != shipped.newest:
+            return False
+        return quiet.has_ended or not _is_gone(shipped)
+
+    def _is_over(self, recorder_id: str, shipped: Shipped, collection: _Collection, has_news: bool) -> bool:
+        """Return whether nothing has come of a recorder for long; then what it has open may be ended."""
+        now_s = self._clock()
+        if has_news:
+            collection.news_s = now_s
+        if now_s - collection.news_s < QUIET_S:
+            return False
+        is_gone = _is_gone(shipped)
+        if is_gone:
+            log.error("recorder %s is gone: what it had open ends where the log has it", recorder_id)
+        if collection.rest(is_gone=is_gone):
+            self._quiet[recorder_id] = _Quiet(shipped.newest, is_gone)
+        return True
 
     def _fetch(self, recorder_id: str, shipped: Shipped) -> list[Fetched] | None:
         """Return segments that are next of one recorder; None if its lease is not to be had. In a thread."""
@@ -173,12 +200,14 @@ class Collector:
                 self._begin(recorder_id, shipped)
                 return True
             collection.take(fetched, shipped)
+            is_over = collection.has_finished or self._is_over(recorder_id, shipped, collection, bool(fetched))
             self._outdated += collection.outdated(shipped)
             self.status.segments += len(fetched)
             self.status.size_bytes += sum(len(data) for _, data in fetched)
             self.status.problems.pop(recorder_id, None)
             if collection.has_finished:
                 self._outdated += shipped.leases
+            if is_over:
                 self._drop(recorder_id)
             return bool(fetched)
         except (StoreError, Stopped):
@@ -202,6 +231,7 @@ class Collector:
         except BaseException:
             collection.close()
             raise
+        collection.news_s = self._clock()
         self._held[recorder_id] = collection
 
     def _drop(self, recorder_id: str, *, releases: bool = True) -> bool:
@@ -221,8 +251,8 @@ class Collector:
         for recorder_id, shipped in found.items():
             collection = self._held.get(recorder_id)
             if collection is not None:
-                waiting += collection.rest(shipped.segments)
-            elif shipped.lease == 0:
+                waiting += collection.left(shipped.segments)
+            elif shipped.lease == 0 and not self._is_quiet(recorder_id, shipped):
                 waiting += shipped.segments
         self.status.recorders, self.status.waiting = len(self._held), len(waiting)
         self.status.oldest_s = min((each.object.stored_s for each in waiting), default=None)
@@ -233,6 +263,18 @@ class Collector:
         if now_s - self._complained_s > COMPLAIN_S:
             self._complained_s = now_s
             log.warning("%s", error)
+
+
+class _Quiet(NamedTuple):
+    """A recorder that was let go."""
+
+    newest: int  # segment at that time
+    has_ended: bool  # what it had open
+
+
+def _is_gone(shipped: Shipped) -> bool:
+    """Return whether a recorder shipped its newest segment so long ago that no more is expected."""
+    return bool(shipped.segments) and time.time() - shipped.segments[-1].object.stored_s > GONE_S
 
 
 class _Collection:
@@ -254,6 +296,7 @@ class _Collection:
         self._claim, self._is_mine = ExitStack(), False
         self._ingester: Ingester | None = None
         self._newest = 0  # segment that was taken
+        self.news_s = 0.0  # when something was taken
         self._carried: set[str] = set()  # objects that were made here
         self.has_finished = False
 
@@ -277,7 +320,7 @@ class _Collection:
             self._store, self._directory, carry_segments=CARRY_SEGMENTS, carried=self._put_carried, **self._options
         )
 
-    def rest(self, segments: Iterable[Segment]) -> list[Segment]:
+    def left(self, segments: Iterable[Segment]) -> list[Segment]:
         """Return the segments that are not in the log."""
         return [each for each in segments if each.number > self._newest]
 
@@ -285,7 +328,7 @@ class _Collection:
         """Return the next segments. Those before one that cannot be taken are returned without it. In a thread."""
         fetched: list[Fetched] = []
         left_bytes = FETCH_BYTES
-        for segment in self.rest(shipped.segments)[:FETCH_SEGMENTS]:
+        for segment in self.left(shipped.segments)[:FETCH_SEGMENTS]:
             left_bytes -= segment.object.size_bytes
             if fetched and left_bytes < 0:
                 break
@@ -310,7 +353,7 @@ class _Collection:
             partial.rename(path)
             self._ingester.drain()
             self._newest = segment.number
-        if shipped.has_ended and not self.rest(shipped.segments):
+        if shipped.has_ended and not self.left(shipped.segments):
             self._finish(shipped)
 
     def outdated(self, shipped: Shipped) -> list[str]:
@@ -323,6 +366,16 @@ class _Collection:
         current = in_order(self._object(carried_path(self._directory, place)))
         names += [name for name in shipped.carried if in_order(name) < current]
         return [*names, *shipped.leases[:-1]]
+
+    def rest(self, *, is_gone: bool) -> bool:
+        """Return whether segments are needed although nothing comes: for what is open, and for its rest if a recorder
+        that `is_gone` comes back after all.
+        """
+        assert self._ingester is not None
+        if is_gone:
+            self._ingester.end_in_log()
+        self._ingester.leave_segment()
+        return self._ingester.place.segment <= self._newest
 
     def close(self) -> None:
         """Remove the folder, if it is this collector's."""

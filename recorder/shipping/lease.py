@@ -65,7 +65,8 @@ class Leases:
         self._tried.pop(recorder_id, None)
         held = self._held.pop(recorder_id, None)
         if held is not None:
-            self._bucket.delete([_name(recorder_id, held.number)])
+            # The one before may be there still. In this order: a name that is gone may end the call.
+            self._bucket.delete([_name(recorder_id, held.number), _name(recorder_id, held.number - 1)])
 
     def _is_ours(self, recorder_id: str, number: int) -> bool:
         """Return whether a number is one that was made here, whatever the store answered."""

@@ -73,6 +73,11 @@ class Shipped(msgspec.Struct):
     has_ended: bool = False
 
     @property
+    def newest(self) -> int:
+        """Return the number of the newest segment; 0 without one."""
+        return self.segments[-1].number if self.segments else 0
+
+    @property
     def is_empty(self) -> bool:
         """Return whether there is nothing but leases."""
         return not (self.segments or self.carried or self.has_ended)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from recorder.ingest.recovery import end_forsaken
 from recorder.journal.format import MAGIC
 from recorder.journal.writer import Journal
 from recorder.shipping.bucket import Bucket, parse_prefix
-from recorder.shipping.collector import AGAIN_S, Collector
+from recorder.shipping.collector import AGAIN_S, GONE_S, QUIET_S, Collector
 from recorder.shipping.lease import LEASE_S
 from recorder.shipping.segments import by_recorder
 from recorder.shipping.shipper import Shipper, ship_rest
@@ -79,6 +81,12 @@ def ship(bucket: Bucket, journal: Journal) -> None:
     shipper = Shipper(bucket, journal.directory)
     while shipper.step():
         pass
+
+
+def grow_old(folder: Path, age_s: float) -> None:
+    """Let all that is in a bucket have been put there so long ago."""
+    for path in folder.rglob("*.seg"):
+        os.utime(path, (time.time() - age_s,) * 2)
 
 
 def names(bucket: Bucket) -> set[str]:
@@ -155,6 +163,19 @@ def test_collected_segments_are_kept_where_that_is_asked_for_and_can_be_collecte
     assert entries(tmp_path / "again.db") == entries(tmp_path / "collected.db")
 
 
+@pytest.mark.parametrize("version", [1, MAGIC[-1]])
+def test_segments_of_an_edge_of_an_earlier_version_are_taken(
+    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path, version: int
+) -> None:
+    exchanges = told(journal)
+    journal.close()
+    for path in journal.directory.glob("*.seg"):
+        path.write_bytes(MAGIC[:-1] + bytes([version]) + path.read_bytes()[len(MAGIC) :])
+    ship_rest(bucket, journal.directory)
+    collecting.drain()
+    assert [entry.body for entry in entries(tmp_path / "collected.db")] == [each.received for each in exchanges]
+
+
 @pytest.mark.parametrize("damage", ["version", "checksum"])
 def test_a_segment_that_cannot_be_taken_stays_and_keeps_no_other_recorder_waiting(
     bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path, damage: str
@@ -162,7 +183,7 @@ def test_a_segment_that_cannot_be_taken_stays_and_keeps_no_other_recorder_waitin
     told(journal)
     first = journal.directory / "000001.seg"
     if damage == "version":
-        first.write_bytes(MAGIC[:-1] + b"\x63" + first.read_bytes()[len(MAGIC) :])
+        first.write_bytes(MAGIC[:-1] + bytes([MAGIC[-1] + 1]) + first.read_bytes()[len(MAGIC) :])
     ship(bucket, journal)
     [name, *_] = sorted(names(bucket))
     if damage == "checksum":
@@ -240,3 +261,77 @@ def test_segments_before_one_that_cannot_be_taken_are_taken(
     collecting.drain()
     assert collecting.collector.status.segments == 4
     assert fifth in collecting.collector.status.problems[ID]
+
+
+def test_a_recorder_of_which_nothing_comes_leaves_nothing_in_the_bucket_and_goes_on_later(
+    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path
+) -> None:
+    told(journal)
+    ship(bucket, journal)
+    journal.seal()
+    ship(bucket, journal)
+    collecting.drain()
+    assert names(bucket)
+    collecting.now_s += QUIET_S + 1
+    collecting.drain()
+    assert names(bucket) == set()
+    told(journal)
+    journal.close()
+    ship_rest(bucket, journal.directory)
+    collecting.drain()
+    found = entries(tmp_path / "collected.db")
+    assert_chained(found)
+    assert [entry.end["lossless"] for entry in found] == [True] * 8
+    assert names(bucket) == set()
+
+
+def test_nobody_asks_again_for_open_streams_of_which_nothing_comes(
+    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path
+) -> None:
+    """A model that thinks costs no lease, and its stream goes on from its segments."""
+    exchanges = told(journal, ends=False)
+    ship(bucket, journal)
+    collecting.drain()
+    collecting.now_s += QUIET_S + 1
+    collecting.drain()
+    left = by_recorder(bucket.list())[ID]
+    assert left.leases == []
+    collecting.now_s += QUIET_S + 1
+    collecting.drain()
+    assert by_recorder(bucket.list())[ID] == left
+    assert collecting.collector.status.waiting == 0
+    for exchange in exchanges:
+        exchange.end()
+    journal.close()
+    ship_rest(bucket, journal.directory)
+    collecting.drain()
+    assert [entry.end["lossless"] for entry in entries(tmp_path / "collected.db")] == [True] * 4
+
+
+def test_streams_of_a_recorder_that_never_comes_back_end_as_after_a_crash(
+    bucket: Bucket, journal: Journal, collecting: Collecting, tmp_path: Path
+) -> None:
+    """If it comes back after all, what it brings of them is counted and not lost in silence."""
+    exchanges = told(journal, ends=False)
+    ship(bucket, journal)
+    collecting.drain()
+    collecting.now_s += QUIET_S + 1
+    collecting.drain()
+    assert [entry.end for entry in entries(tmp_path / "collected.db")] == [{}] * 4
+    grow_old(tmp_path / "bucket", GONE_S + 1)
+    collecting.drain()
+    collecting.now_s += QUIET_S + 1
+    collecting.drain()
+    ended = entries(tmp_path / "collected.db")
+    assert_chained(ended)
+    assert [entry.end["outcome"] for entry in ended] == ["recorder_crash"] * 4
+    assert by_recorder(bucket.list())[ID].leases == []
+    for exchange in exchanges:
+        exchange.chunk(b"data: late\n\n")
+        exchange.end()
+    journal.close()
+    ship_rest(bucket, journal.directory)
+    collecting.drain()
+    found = entries(tmp_path / "collected.db")
+    assert [entry.events[-1].kind for entry in found] == ["note"] * 4
+    assert names(bucket) == set()
