@@ -40,7 +40,8 @@ NEW_LOG_TIMEOUT_S = (
     60.0  # for the process that makes the tables of a new log: 0.2 s, but many times that on a busy machine
 )
 READERS = 4  # connections of one event loop: pages are short, few are wanted at once
-WRITER_ROLE, READER_ROLE = "recorder_writer", "recorder_reader"  # the roles that `Schema.grants` makes
+# The roles that `Schema.grants` makes. The last one reads what is its own.
+WRITER_ROLE, READER_ROLE, OWN_READER_ROLE = "recorder_writer", "recorder_reader", "recorder_own_reader"
 
 AnyRow = Row[*tuple[Any, ...]]
 

@@ -11,7 +11,7 @@ from recorder.commands.terminal.output import echo
 from recorder.commands.terminal.progress import progress_bar
 from recorder.errors import UsageError
 from recorder.model.text import counted
-from recorder.store.engine import READER_ROLE, WRITER_ROLE, schema_of
+from recorder.store.engine import OWN_READER_ROLE, READER_ROLE, WRITER_ROLE, schema_of
 from recorder.store.maintain.rebuild import rebuild
 from recorder.store.write.writer import Store
 
@@ -19,7 +19,7 @@ from recorder.store.write.writer import Store
 @click.command()
 @flag(
     "--roles",
-    help=f"On PostgreSQL, make the roles {WRITER_ROLE} and {READER_ROLE}, and grant them their rights.",
+    help=f"On PostgreSQL, make the roles {WRITER_ROLE}, {READER_ROLE} and {OWN_READER_ROLE} with their rights.",
 )
 @click.option(
     "--partitions",

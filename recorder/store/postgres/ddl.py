@@ -1,4 +1,4 @@
-"""The schema on PostgreSQL besides tables: a namespace, partitions, functions, full-text search, rights.
+"""The schema on PostgreSQL besides tables: a namespace, partitions, functions, full-text search.
 
 Rules of this file:
 
@@ -11,7 +11,7 @@ Rules of this file:
 * Rows are never moved. A month that has rows remains a month, and its days begin after it; and the other way round.
 * A partition has the name of its table and of its time: `events_2026_08` or `events_2026_08_15`.
 * Nothing here is needed for the log to be right: no trigger, no sequence, no function is in the way of a row. Rows of
-  the log are not changed because the roles that programs use have no right to.
+  the log are not changed because the roles that programs use have no right to (`recorder.store.postgres.rights`).
 
 `migrations/` has its own copy of all but the views; a test holds the two against each other.
 """
@@ -22,11 +22,9 @@ from collections.abc import Mapping, Sequence
 
 from recorder.projections.rows import TABLES
 from recorder.projections.views.contract import VIEWS
-from recorder.store.engine import READER_ROLE, WRITER_ROLE
 from recorder.store.search import INDEX_NAMES, INDEXES, OF_EXCHANGE, OF_SESSION, Indexed, SearchIndex, SearchStatements
 
 SCHEMA = "recorder"
-WRITER, READER = WRITER_ROLE, READER_ROLE
 BY_SESSION = "RANGE (session_id)"
 
 PARTITIONED = ("sessions", "exchanges", "events")
@@ -142,28 +140,6 @@ STATEMENTS = (
 
 # A view is replaced where it stands: rights to it, and views on it, stay.
 RECREATION = tuple(view.statement("postgresql").replace("CREATE VIEW", "CREATE OR REPLACE VIEW", 1) for view in VIEWS)
-
-_CHANGED = f"""
-    SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = '{SCHEMA}' AND c.relkind IN ('r', 'p')
-    AND (left(c.relname, 2) = 'p_' OR c.relname IN ('dead_letters', 'rebuilds', 'ingest_offsets', 'prices',
-        'export_cursors'))
-"""
-
-GRANTS = (
-    f"DO $$ BEGIN CREATE ROLE {WRITER} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
-    f"DO $$ BEGIN CREATE ROLE {READER} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
-    f"GRANT USAGE ON SCHEMA {SCHEMA} TO {WRITER}, {READER}",
-    f"GRANT SELECT ON ALL TABLES IN SCHEMA {SCHEMA} TO {WRITER}, {READER}",
-    *(f"GRANT INSERT ON {SCHEMA}.{name} TO {WRITER}" for name in APPENDED),
-    f"""DO $$ DECLARE name text; BEGIN FOR name IN {_CHANGED} LOOP
-        EXECUTE 'GRANT INSERT, UPDATE, DELETE ON {SCHEMA}.' || quote_ident(name) || ' TO {WRITER}';
-    END LOOP; END $$""",
-    f"GRANT EXECUTE ON FUNCTION {SCHEMA}.add_partitions(integer) TO {WRITER}",
-    f"ALTER DEFAULT PRIVILEGES IN SCHEMA {SCHEMA} GRANT SELECT ON TABLES TO {WRITER}, {READER}",
-)
-"""The statements of `recorder db upgrade --roles`: a role that appends, one that reads. Neither can log in."""
-
 
 MONTH, DAY = "month", "day"
 AHEAD = {MONTH: MONTHS_AHEAD, DAY: 7}  # a recorder makes them once an hour: one that is off for days makes them late

@@ -21,9 +21,9 @@ from psycopg import errors
 from sqlalchemy import URL
 
 from recorder.errors import RecorderError, UsageError
-from recorder.store.engine import DuckdbSource
+from recorder.store.engine import READER_ROLE, DuckdbSource
 from recorder.store.postgres.connection import conninfo, translated
-from recorder.store.postgres.ddl import READER, SCHEMA
+from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.postgres.schema import open_log
 from recorder.store.queries.query import (
     NO_SQL,
@@ -42,7 +42,7 @@ _SETTINGS = {
 }
 _OF_THE_STATEMENT = (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError)
 _IS_READER = f"""SELECT pg_has_role(oid, 'MEMBER') AND has_schema_privilege(oid, '{SCHEMA}', 'USAGE')
-FROM pg_roles WHERE rolname = '{READER}'"""
+FROM pg_roles WHERE rolname = '{READER_ROLE}'"""
 
 
 class PostgresQuery(WatchedQuery):
@@ -58,7 +58,7 @@ class PostgresQuery(WatchedQuery):
         """Raise `NotFoundError` if nothing was recorded there, `StoreError` if it cannot be read here."""
         with translated(url), open_log(url, _SETTINGS, application_name="recorder query") as connection:
             if (member := connection.execute(_IS_READER.encode()).fetchone()) and member[0]:
-                connection.execute(f"SET ROLE {READER}".encode())
+                connection.execute(f"SET ROLE {READER_ROLE}".encode())
             connection.autocommit = False  # what a statement sets is rolled back after it
             query = cls(url, connection)
             try:

@@ -27,10 +27,10 @@ from recorder.projections.views.parts import View
 from recorder.store.engine import BUSY_TIMEOUT_S, NEW_LOG_TIMEOUT_S, START_TIMEOUT_S, Objects, ReadSchema
 from recorder.store.location import database_name
 from recorder.store.maintain.migrate import require_known, run
+from recorder.store.postgres import rights
 from recorder.store.postgres.connection import ENGINE, open_reader, require_tables, translated, writer_engine
 from recorder.store.postgres.ddl import (
     BY_SESSION,
-    GRANTS,
     INDEX,
     MAY_ADD,
     MAY_DELETE,
@@ -56,7 +56,7 @@ from recorder.store.schema import (
 from recorder.store.search import SearchIndex
 from recorder.store.sql import dialect
 
-grants: Sequence[str] = GRANTS
+grants: Sequence[str] = rights.GRANTS
 partitions: Mapping[str, Sequence[str]] = PARTITIONS
 may_add_sql: str | None = MAY_ADD
 may_delete_sql: str | None = MAY_DELETE
@@ -72,12 +72,12 @@ def bridge(connection: Connection) -> None:
         for column in table.columns:
             added = CreateColumn(column).compile(dialect=types)
             connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN IF NOT EXISTS {added}")
-    for statement in (*REBUILD_FROM_THE_BEGINNING, *RECREATION):
+    for statement in (*REBUILD_FROM_THE_BEGINNING, *recreation()):
         connection.exec_driver_sql(statement)
 
 
 def recreation() -> Sequence[str]:
-    return RECREATION
+    return [*RECREATION, rights.INVOKER]
 
 
 _IN_SCHEMA = f"c.relnamespace = CAST('{SCHEMA}' AS regnamespace)"
@@ -92,10 +92,7 @@ UNION ALL SELECT 'trigger', c.relname || '.' || t.tgname, t.tgenabled::text FROM
 UNION ALL SELECT 'rule', c.relname || '.' || r.rulename, r.ev_enabled::text FROM pg_rewrite AS r
     JOIN pg_class AS c ON c.oid = r.ev_class
     WHERE {_IN_SCHEMA} AND r.rulename <> '_RETURN'
-UNION ALL SELECT 'policy', c.relname || '.' || p.polname, p.polcmd::text FROM pg_policy AS p
-    JOIN pg_class AS c ON c.oid = p.polrelid WHERE {_IN_SCHEMA}
-UNION ALL SELECT 'policy', c.relname || ' (row security)', '' FROM pg_class AS c
-    WHERE {_IN_SCHEMA} AND c.relrowsecurity
+UNION ALL {rights.OBJECTS}
 UNION ALL SELECT 'view', c.relname, '' FROM pg_class AS c WHERE {_IN_SCHEMA} AND c.relkind = 'v'
 """
 _PLAN = "EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM {0}"
@@ -125,7 +122,10 @@ def schema_reader(url: URL) -> Iterator[ReadSchema]:
 
 def schema_objects(read: ReadSchema) -> tuple[Objects, Objects]:
     found = {(kind, name): text for kind, name, text in read(_OBJECTS)}
-    declared = _columns() | _functions(found)
+    for key, text in found.items():
+        if key[0] == "policy":
+            found[key] = rights.same_form(text)
+    declared = _columns() | _functions(found) | rights.declared(found)
     for view in VIEWS:
         key = "view", view.name
         declared[key] = "" if key not in found else _difference(read, view)

@@ -19,7 +19,7 @@ from sqlalchemy import URL
 from recorder.errors import RecorderError, StoreError, UsageError
 from recorder.model.text import span_text
 from recorder.program import load
-from recorder.store.engine import Progress
+from recorder.store.engine import WRITER_ROLE, Progress
 from recorder.store.location import database_name
 from recorder.store.maintain.upkeep import (
     CHECKS,
@@ -35,7 +35,8 @@ from recorder.store.maintain.upkeep import (
     run_checks,
 )
 from recorder.store.postgres import address
-from recorder.store.postgres.ddl import APPENDED, DAY, MAY_ADD, MONTH, READ_TABLES, UNIT, WRITER, missing
+from recorder.store.postgres.ddl import APPENDED, DAY, MAY_ADD, MONTH, READ_TABLES, UNIT, missing
+from recorder.store.postgres.rights import OWNERS, SEES_ALL
 from recorder.store.schema import READ_REVISION, VERSION_TABLE
 
 FEW = 5  # connections: a recorder takes one, with an admin port two, a command up to four
@@ -152,12 +153,14 @@ def _checks(url: URL, ask: Ask, more: Mapping[str, Check]) -> Iterator[CheckResu
         "server": _settings,
         "connections": _connections,
     }
+    if not ask(SEES_ALL):
+        named = {"rights": _own_rights, **{check: named[check] for check in ("gaps", "server", "connections")}}
     yield from run_checks(named, ask, lambda error: getattr(error, "sqlstate", None) == CANCELED)
 
 
 def _rights(ask: Ask) -> Iterator[CheckResult]:
     user = ask("SELECT current_user")
-    remedy = f"run `recorder db upgrade --roles`, and record as a login that was granted {WRITER}"
+    remedy = f"run `recorder db upgrade --roles`, and record as a login that was granted {WRITER_ROLE}"
     if ask("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"):
         yield CheckResult("warn", "rights", f"{user} is a superuser, who may change what was recorded: {remedy}.")
     elif ask(_MAY_CHANGE):
@@ -165,7 +168,16 @@ def _rights(ask: Ask) -> Iterator[CheckResult]:
     elif ask(MAY_ADD):
         yield CheckResult("ok", "rights", f"{user} may add to the log, and not change it.")
     else:
-        yield CheckResult("ok", "rights", f"{user} may read the log; who records here needs the role {WRITER}.")
+        yield CheckResult("ok", "rights", f"{user} may read the log; who records here needs the role {WRITER_ROLE}.")
+
+
+def _own_rights(ask: Ask) -> Iterator[CheckResult]:
+    user, owners = ask("SELECT session_user"), ask(OWNERS)
+    if owners:
+        yield CheckResult("ok", "rights", f"{user} sees the exchanges of {owners}, and no others.")
+    else:
+        remedy = "the owner of the schema gives it one in the table recorder.readers"
+        yield CheckResult("warn", "rights", f"{user} is of no owner and no team, and sees nothing: {remedy}.")
 
 
 def _partitions(ask: Ask) -> Iterator[CheckResult]:

@@ -13,11 +13,13 @@ import psycopg
 from sqlalchemy import URL, Table
 
 from recorder.errors import RecorderError
+from recorder.store.engine import READER_ROLE
 from recorder.store.location import database_name
 from recorder.store.maintain.upkeep import VerifyConnection
 from recorder.store.postgres import connection as of_server
 from recorder.store.postgres.connection import open_reader
 from recorder.store.postgres.ddl import SCHEMA, WORDS
+from recorder.store.postgres.rights import SEES_ALL
 from recorder.store.postgres.schema import open_log
 from recorder.store.search import INDEX_NAMES, INDEXES, Indexed
 from recorder.store.sql import Statement
@@ -40,6 +42,11 @@ def verify_connection(url: URL) -> Iterator[PostgresVerifyConnection]:
 def scratch_connection(url: URL, tables: Sequence[Table]) -> Iterator[PostgresVerifyConnection]:
     """The scratch tables are in the schema `pg_temp`, the log is the schema `recorder`."""
     with open_reader(url, {"search_path": f"pg_temp, {SCHEMA}"}) as connection:
+        if connection.execute(SEES_ALL.encode()).fetchone() == (False,):
+            raise RecorderError(
+                f"A log is verified as a whole, and this user sees only rows of its own in {database_name(url)}: "
+                f"give a login that was granted {READER_ROLE}."
+            )
         try:
             with connection.transaction():
                 connection.execute(b"SET TRANSACTION READ WRITE")

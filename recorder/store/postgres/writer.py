@@ -4,7 +4,7 @@ Rules of this file:
 
 * What triggers do in a file is done here, before rows are sent: those that are there already are left out, those that
   contradict the log are refused. Two who look at the same moment meet at the primary key, and the second looks again.
-* New rows go by COPY, a few by INSERT.
+* New rows go by COPY, a few by INSERT, and all where they have policies: a server takes no COPY there.
 * The server is as far away as it may be: what needs no answer goes with what is asked next, the begin of a transaction
   with its first question, its end with the last that was written. Such a statement fails later, and the transaction
   with it.
@@ -47,7 +47,7 @@ from recorder.store.postgres.connection import (
 )
 from recorder.store.postgres.connection import is_of_statement as is_of_statement
 from recorder.store.postgres.connection import task_lock as task_lock
-from recorder.store.postgres.ddl import MONTHS_AHEAD, OVER, PARTITIONED
+from recorder.store.postgres.ddl import MONTHS_AHEAD, OVER, PARTITIONED, SCHEMA
 from recorder.store.postgres.patience import Patience
 from recorder.store.schema import (
     ABSENT,
@@ -114,6 +114,8 @@ _INSERT_EVENTS = (
 ).encode()
 _EVENT_TYPES = _types_of(events)
 _COPY_EVENTS = f"COPY events ({_names(events.columns)}) FROM STDIN (FORMAT BINARY)"
+
+_HAS_POLICIES = Sending(f"SELECT row_security_active('{SCHEMA}.events')".encode())
 
 _WITHIN = "{}.session_id BETWEEN %(first)s::uuid AND %(last)s::uuid"
 
@@ -219,14 +221,18 @@ class PostgresWriter:
         if table is not events:
             return self._add_all(table, rows)
         new = self._new_events(rows)
-        if len(new) > FEW:
+        if len(new) > FEW and not self._has_policies():
             self._copy(new)
         elif new:
             self._unsent.append(Sending(_INSERT_EVENTS, _by_column(new), adds=len(new)))
         return len(new)
 
+    def _has_policies(self) -> bool:
+        """Return whether events have policies for this user, and send what is unsent with the question."""
+        [[(has_policies,)]] = self._send([_HAS_POLICIES])
+        return bool(has_policies)
+
     def _copy(self, rows: Sequence[Row]) -> None:
-        self._send()
         ids = [number for number, type in enumerate(_EVENT_TYPES) if type == "uuid"]
         as_id = cache(UUID)  # many rows have the same
         with self._driver.cursor() as cursor, cursor.copy(_COPY_EVENTS) as copy:

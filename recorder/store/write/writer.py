@@ -328,8 +328,10 @@ class Store:
                 )
 
     def grant(self, statements: Iterable[str]) -> None:
-        """Run statements of the schema's owner, about rights or partitions, in a separate transaction."""
-        with self.transaction(), self._statement():
+        """Run statements of the schema's owner, about rights or partitions, in a separate transaction. They lock
+        tables, one after another, so nobody writes meanwhile.
+        """
+        with self.transaction(alone=True), self._statement():
             self.run_all([])
             for statement in statements:
                 self._connection.exec_driver_sql(statement)

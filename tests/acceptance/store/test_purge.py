@@ -26,7 +26,7 @@ from recorder.store.maintain.extents import last_hashes
 from recorder.store.maintain.purge.delete import Archived, late_exchanges, purge, sweep
 from recorder.store.maintain.purge.tombstone import Counts
 from recorder.store.postgres import writer as postgres_writer
-from recorder.store.postgres.ddl import GRANTS
+from recorder.store.postgres.rights import GRANTS
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.retention import RetentionPolicy, SessionSize, expired
 from recorder.store.queries.session_list import list_sessions

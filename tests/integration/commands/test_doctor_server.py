@@ -11,10 +11,11 @@ from sqlalchemy import URL
 
 from recorder.commands.doctor import diagnosis
 from recorder.commands.ops import health_log
+from recorder.store.engine import READER_ROLE, WRITER_ROLE
 from recorder.store.location import database_url, journal_root
 from recorder.store.maintain.upkeep import CheckResult
 from recorder.store.postgres import upkeep as postgres_upkeep
-from recorder.store.postgres.ddl import GRANTS, READER, WRITER
+from recorder.store.postgres.rights import GRANTS
 from recorder.store.write.writer import Store
 from tests.integration.commands.test_recover import Elsewhere
 from tests.integration.store.test_postgres import asked
@@ -37,8 +38,8 @@ def url(postgres_database: URL) -> URL:
     """A log with its roles, as the login of a recorder sees it."""
     with Store(postgres_database) as store:
         store.grant(GRANTS)
-    login(postgres_database, "looks", READER)
-    return login(postgres_database, "records", WRITER)
+    login(postgres_database, "looks", READER_ROLE)
+    return login(postgres_database, "records", WRITER_ROLE)
 
 
 def said(url: URL, check: str) -> CheckResult:

@@ -13,7 +13,7 @@ from sqlalchemy import URL
 
 from recorder.errors import missing_extra
 from recorder.prices.table import own_prices, update
-from recorder.store.postgres.ddl import GRANTS
+from recorder.store.postgres.rights import GRANTS
 from recorder.store.write.writer import Store
 from tests.support.conversations import Conversations, asking, message, response
 from tests.support.server import run

@@ -36,7 +36,7 @@ from recorder.store.location import database_path, database_url
 from recorder.store.maintain.purge.delete import purge
 from recorder.store.maintain.verify.chain import ChainVerifier
 from recorder.store.maintain.verify.log import LogVerifier, SessionReport, Writer
-from recorder.store.postgres.ddl import GRANTS
+from recorder.store.postgres.rights import GRANTS
 from recorder.store.schema import LOG, dead_letters, tables_of
 from recorder.store.sqlite.schema import INDEX
 from recorder.store.write.writer import Store

@@ -15,7 +15,8 @@ from recorder.commands.serving.recording import recording
 from recorder.errors import StoreError
 from recorder.store.location import database_url
 from recorder.store.maintain.declared import schema_differences
-from recorder.store.postgres.ddl import GRANTS, PARTITIONS
+from recorder.store.postgres.ddl import PARTITIONS
+from recorder.store.postgres.rights import GRANTS
 from recorder.store.write.writer import Store
 from tests.support import superuser
 from tests.support.postgres import Server

@@ -26,8 +26,9 @@ from recorder.store.location import database_name, database_url, journal_root
 from recorder.store.maintain import migrate
 from recorder.store.maintain.declared import schema_differences
 from recorder.store.postgres.connection import writer_engine
-from recorder.store.postgres.ddl import GRANTS, SCHEMA
+from recorder.store.postgres.ddl import SCHEMA
 from recorder.store.postgres.query import PostgresQuery
+from recorder.store.postgres.rights import GRANTS
 from recorder.store.postgres.writer import FEW, WRITING, sweep
 from recorder.store.queries.reader import LogReader
 from recorder.store.sql import Statement
