@@ -91,8 +91,8 @@ class RuleTexts(msgspec.Struct, frozen=True):
 
     id: str
     """Never given to another rule: RS… Responses, CH… Chat, AN… Anthropic, GE… Gemini, GI… Interactions, AS…
-    Managed Agents, OA… OpenAI's hosted agents, OL… Ollama, MC… MCP, A2… A2A, UM… UI messages, AG… AG-UI,
-    DE… a declared format, ST… the stream, HT… HTTP."""
+    Managed Agents, OA… OpenAI's hosted agents, OL… Ollama, MC… MCP, AC… ACP, SJ… stream-json, A2… A2A,
+    UM… UI messages, AG… AG-UI, DE… a declared format, ST… the stream, HT… HTTP."""
     severity: Severity
     meaning: str  # what is wrong, one sentence
     why: str  # which client breaks, and how that looks there

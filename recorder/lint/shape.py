@@ -6,7 +6,7 @@ Shapes are written as text, one after another; a line that begins with a space c
 
 This is the shape of a `part` (a family) whose `type` is `output_text`; types with the same fields stand with commas
 between, `part.input_text,output_text:`. `[kind]` is an array of that kind, `{kind}` an object whose fields are all of
-it. `!` is a field that must be there and not be null; any other may be missing or null.
+it, `'high'` this text alone. `!` is a field that must be there and not be null; any other may be missing or null.
 Undeclared fields are not judged, and neither is an object whose `type` its family does not know: APIs grow.
 """
 
@@ -130,7 +130,7 @@ class Shapes:
                 yield from self.misfits(each, inner, path=f"{path}[{key}]")
         elif isinstance(value, dict) and names:
             yield from self._object(value, names[0], path)
-        elif not any(kind in PLAIN and PLAIN[kind][1](value) for kind in kinds):
+        elif not any(kind in PLAIN and PLAIN[kind][1](value) for kind in kinds) and repr(value) not in kinds:
             yield Misfit(path, _called(kinds), value)
 
     def _object(self, value: Mapping[str, Any], name: str, path: str) -> Iterable[Misfit]:
@@ -168,6 +168,6 @@ def _called(kinds: Iterable[str]) -> str:
 
 
 def _word(kind: str) -> str:
-    if kind[0] == "[":
-        return "an array"
+    if kind[0] in "['":
+        return "an array" if kind[0] == "[" else kind
     return PLAIN[kind][0] if kind in PLAIN else "an object"

@@ -29,7 +29,7 @@ from recorder.model.events import (
     ResponseHead,
 )
 from recorder.replay.matching import MatchRequest
-from recorder.wire.dialects.json_rpc import LINES
+from recorder.wire.dialects import by_name
 from recorder.wire.recording import recording_of
 
 SSE = "text/event-stream"
@@ -118,6 +118,7 @@ class Reply(NamedTuple):
     method: str = "POST"
     asked: Any = None  # the request body
     sent: tuple[Json, ...] = ()  # lines of the client, to a program
+    program: str = "mcp"  # the format of these lines
     status: int = 200
     headers: tuple[Header, ...] = (("content-type", "text/event-stream; charset=utf-8"),)
     body: bytes | None = None  # in the place of events, sent as it is
@@ -226,7 +227,8 @@ def the_rule(id: str) -> Rule:
 def recorded(reply: Reply) -> tuple[Exchange, list[Event]]:
     """A reply as the log has it."""
     body = b"" if reply.asked is None else json.dumps(reply.asked).encode()
-    media_type = LINES.media_type if reply.method == STDIO else "application/json"
+    program = by_name(reply.program).program if reply.method == STDIO else None
+    media_type = program.media_type if program else "application/json"
     head = RequestHead("e", "s", 1, reply.method, reply.target, "upstream", [("content-type", media_type)])
     steps = [
         (Mark.REQUEST, 0, msgspec.json.encode(head)),

@@ -28,6 +28,7 @@ from tests.support.recordings import (
 from tests.support.tables import table
 from tests.unit.lint import (
     test_a2a,
+    test_acp,
     test_ag_ui,
     test_anthropic,
     test_anthropic_sessions,
@@ -55,6 +56,7 @@ MUTATIONS: list[Mutation] = [
     *test_gemini_interactions.MUTATIONS,
     *test_ollama.MUTATIONS,
     *test_mcp.MUTATIONS,
+    *test_acp.MUTATIONS,
     *test_a2a.MUTATIONS,
     *test_bedrock_converse.MUTATIONS,
     *test_openai_agents.MUTATIONS,
@@ -77,6 +79,7 @@ CLEAN: list[tuple[str, Reply]] = [
     *test_gemini_interactions.GOODS.items(),
     *test_ollama.GOODS.items(),
     *test_mcp.GOODS.items(),
+    *test_acp.GOODS.items(),
     *test_a2a.GOODS.items(),
     *test_bedrock_converse.GOODS.items(),
     *test_openai_agents.GOODS.items(),
@@ -94,6 +97,7 @@ GOOD: dict[str, Reply] = {
     "gemini-interactions": test_gemini_interactions.GOOD,
     "ollama": test_ollama.GOOD,
     "mcp": test_mcp.CALL,
+    "acp": test_acp.GOOD,
     "a2a": test_a2a.OLD,
     "bedrock-converse": test_bedrock_converse.GOOD,
     "openai-agents": test_openai_agents.GOOD,

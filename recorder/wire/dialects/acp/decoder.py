@@ -74,7 +74,7 @@ _CHUNKS: Mapping[str, _Chunks] = {
     "user_message_chunk": _Chunks("message", "text", "user"),
 }
 _CALLS = names("tool_call tool_call_update")
-_STEPS = names("""
+STEPS = names("""
     plan plan_update plan_removed available_commands_update current_mode_update config_option_update
     session_info_update notice compaction_update subagent_update
     """)
@@ -230,7 +230,7 @@ class AcpDecoder(RpcDecoder):
             return *self._end_said(thread), *self._called(thread, update)
         if kind == "usage_update":
             return self._charged(thread, object_(update, "cost"))
-        if kind in _STEPS:
+        if kind in STEPS:
             told = without_bytes(without(update, ("sessionUpdate", "_meta")))
             return (ToolProgress(kind, text(update, "status") or "", as_json(told)),)
         return (unknown(kind or method),)

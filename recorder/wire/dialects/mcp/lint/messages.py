@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 
-from recorder.lint.faults import is_whole_number, misfit, shown
+from recorder.lint.faults import misfit, shown
+from recorder.lint.json_rpc import is_error, is_id, waiting
 from recorder.lint.rule import Faults, Hit
 from recorder.lint.shape import Shapes
 from recorder.lint.stream import StreamBlock, StreamView
@@ -39,12 +39,9 @@ class Messages:
     def __init__(self, stream: StreamView) -> None:
         self._stream = stream
         self._is_stdio = stream.exchange.method == STDIO
-        self._waiting: dict[str, deque[Object]] = {}  # requests by id: a client may use one again
         self._is_answered = self._is_resumable = False
-        requests = (request_object(each.raw) for each in stream.recording.sent)
-        for request in requests if self._is_stdio else [object_(stream.request_json)]:
-            if "method" in request and request.get("id") is not None:
-                self._waiting.setdefault(text_or_json(request["id"]), deque()).append(request)
+        lines = (request_object(each.raw) for each in stream.recording.sent)
+        self._waiting = waiting(lines if self._is_stdio else [object_(stream.request_json)], text_or_json)
 
     def feed(self, block: StreamBlock) -> Faults:
         if not block.is_event or block.data is None:
@@ -90,10 +87,10 @@ class Messages:
     def _request_of(self, message: Object) -> Object | None:
         """Return the request that a client takes a response for: over HTTP that of its POST, whatever the id."""
         if not self._is_stdio:
-            asked = next(iter(self._waiting.values()), None)
-            return asked[0] if asked and not self._is_answered else None
-        waiting = self._waiting.get(text_or_json(message["id"]))
-        return waiting.popleft() if waiting else None
+            first = next(iter(self._waiting.values()), None)
+            return first[0] if first and not self._is_answered else None
+        asked = self._waiting.get(text_or_json(message["id"]))
+        return asked.popleft() if asked else None
 
 
 def _wrong(message: object) -> str | None:
@@ -106,22 +103,10 @@ def _wrong(message: object) -> str | None:
         is_known = text(message, "method") is not None and isinstance(message.get("params", {}), dict | None)
         return None if is_known else "it has a method or parameters that cannot be read"
     if isinstance(message.get("result"), dict):
-        return None if _is_id(message.get("id")) else f"its id is {shown(message.get('id'))}"
-    if not _is_error(message.get("error")):
+        return None if is_id(message.get("id")) else f"its id is {shown(message.get('id'))}"
+    if not is_error(message.get("error")):
         return "it has neither a result nor an error that can be read"
-    return None if "id" in message and (message["id"] is None or _is_id(message["id"])) else "an error has no id"
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, str) or (is_whole_number(value))
-
-
-def _is_error(error: object) -> bool:
-    if not isinstance(error, dict):
-        return False
-    code = error.get("code")
-    is_code = is_whole_number(code) or (isinstance(code, str) and code.removeprefix("-").isdecimal())
-    return is_code and text(error, "message") is not None
+    return None if "id" in message and (message["id"] is None or is_id(message["id"])) else "an error has no id"
 
 
 def _of_result(pos: int | None, request: Object, result: Object) -> Faults:
