@@ -47,6 +47,7 @@ _TAKEN_BY = {
     **dict.fromkeys(_OPTIONS["otlp-json"], ("otlp-json", TO)),
     **dict.fromkeys(_OPTIONS["mooncake"], ("mooncake",)),
     "since": ("parquet", TO),
+    "anonymous": _FORMATS,
     **dict.fromkeys(("session", "events"), ("parquet",)),
     **dict.fromkeys(("header", "follow", "json", "jsonl"), (TO,)),
 }
@@ -113,6 +114,11 @@ _TAKEN_BY = {
     "With --to: only what began since then.",
 )
 @click.option("--session", metavar="SESSION", help="With parquet: only this session.")
+@flag(
+    "--anonymous",
+    help="As one may publish it: each text, argument and result is filler of the same length, made with a key that is "
+    "thrown away; names, ids, paths and hosts are others. Types, models, names of tools, times and counts stay.",
+)
 @flag("--events", help="With parquet: also the events, with their bytes.")
 @flag(
     "--rewrite",
@@ -146,6 +152,7 @@ def command(
     recorder export latest --format cassette > run.sse.jsonl
     recorder export latest --exchange 1 --format sse > body.sse
     recorder export latest --format html > run.html
+    recorder export latest --format cassette --anonymous > shared.sse.jsonl
     recorder export latest --format perfetto > run.trace.json
     recorder export latest --format otlp-json > run.otlp.jsonl
     recorder export latest --format chat > run.chat.jsonl
@@ -169,14 +176,25 @@ def command(
         load("recorder.commands.formats.lines:rewrite")([Path(place) for place in places])
     elif way == "parquet":
         session, folder = _session_and_folder(places, options["session"])
-        load("recorder.commands.formats.parquet:write")(db, folder, options["since"], session, options["events"])
+        write = load("recorder.commands.formats.parquet:write")
+        write(db, folder, options["since"], session, options["events"], options["anonymous"])
     elif len(places) > 1:
         raise UsageError(f"--format {format} writes to stdout: leave {places[1]} out, or write `> {places[1]}`.")
-    elif format == "sse":
-        bodies = {name: options[name] for name in ("exchange", "allow_gaps")}
-        ctx.invoke(replay.command, db=db, session=places[0], speed=None, format=format, **bodies)
+    elif options["anonymous"]:
+        copied = load("recorder.commands.terminal.anonymous_log:anonymous_session")
+        with copied(db, places[0], options["exchange"]) as (place, exchange):
+            _write_session(ctx, place.url.render_as_string(), place.session, format, {**options, "exchange": exchange})
     else:
-        asyncio.run(_write(db, places[0], format, options))
+        _write_session(ctx, db, places[0], format, options)
+
+
+def _write_session(ctx: click.Context, db: str | None, ref: str, format: str, options: dict[str, Any]) -> None:
+    """Write a session to stdout."""
+    if format == "sse":
+        bodies = {name: options[name] for name in ("exchange", "allow_gaps")}
+        ctx.invoke(replay.command, db=db, session=ref, speed=None, format=format, **bodies)
+    else:
+        asyncio.run(_write(db, ref, format, options))
 
 
 def _way(ctx: click.Context, places: Sequence[str], format: str) -> str:
@@ -216,7 +234,6 @@ def _session_and_folder(places: Sequence[str], session: str | None) -> tuple[str
 
 
 async def _write(db: str | None, ref: str, format: str, options: dict[str, Any]) -> None:
-    """Write a session to stdout."""
     of_format = {name: options[name] for name in _OPTIONS.get(format, ())}
     write = load(_WRITERS[format])
     async with selected(db, ref, options["exchange"]) as (log, session, chosen, exchange):

@@ -15,15 +15,21 @@ from recorder.commands.terminal.progress import progress_bar
 from recorder.commands.terminal.recordings import located, say_if_stale
 from recorder.exports.parquet.export import Selection, export
 from recorder.model.text import counted
+from recorder.program import load
 from recorder.store.queries.session_named import session_named
 
 
-def write(db: str | None, folder: Path, since: int | None, only: str | None, with_events: bool) -> None:
-    if only is None:
+def write(
+    db: str | None, folder: Path, since: int | None, only: str | None, with_events: bool, anonymous: bool
+) -> None:
+    if anonymous:
+        with load("recorder.commands.terminal.anonymous_log:anonymous_sessions")(db, only, since) as place:
+            _write(place.url, place.session or None, folder, since, with_events)
+    elif only is None:
         _write(current_url(db), None, folder, since, with_events)
-        return
-    with located(db, only) as place:
-        _write(place.url, place.session, folder, since, with_events)
+    else:
+        with located(db, only) as place:
+            _write(place.url, place.session, folder, since, with_events)
 
 
 def _write(url: URL, only: str | None, folder: Path, since: int | None, with_events: bool) -> None:

@@ -1,4 +1,4 @@
-"""A log of one file, in a temporary folder."""
+"""A log in a temporary folder: of a file, or of what is to be exported in another form."""
 
 from __future__ import annotations
 
@@ -29,13 +29,19 @@ def file_log(path: Path) -> Iterator[tuple[URL, str]]:
     Raises `RecorderError` if the file cannot be read.
     """
     found = load_file(path)
+    with temporary_log() as url:
+        _write(url, found)
+        yield url, found.session.session_id
+
+
+@contextmanager
+def temporary_log() -> Iterator[URL]:
+    """Give the URL of a new log in a folder that is deleted at the end."""
     _sweep()
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder:  # for the user alone: mkdtemp makes it 0700
         lock = _locked(Path(folder))
         try:
-            url = database_url(Path(folder) / "log.db")
-            _write(url, found)
-            yield url, found.session.session_id
+            yield database_url(Path(folder) / "log.db")
         finally:
             if lock is not None:
                 os.close(lock)

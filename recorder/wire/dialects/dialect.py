@@ -85,6 +85,7 @@ class ResponseFields(msgspec.Struct, frozen=True):
 
     texts: tuple[str, ...] = ()  # texts, names and arguments of the items
     arguments: tuple[str, ...] = ()  # members of what a tool of the provider is called with
+    pieces: tuple[str, ...] = ()  # of texts that come in pieces, besides those in a `delta`
     usage: tuple[str, ...] = ()
     noise: tuple[NoiseField, ...] = ()
     ciphertexts: Mapping[str, str] = {}  # names of fields, wherever they are, and why they are ciphertext

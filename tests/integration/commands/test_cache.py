@@ -36,6 +36,23 @@ def agent(url: URL | Path, name: str = "run") -> None:
 
 
 @pytest.mark.long
+def test_an_anonymous_export_is_diagnosed_as_the_session_itself(tmp_path: Path) -> None:
+    agent(tmp_path / "log.db")
+    exported = tmp_path / "run.sse.jsonl"
+    exported.write_bytes(run(tmp_path / "log.db", "export", "run", "--anonymous", "--format", "cassette").out)
+    before, after = (
+        json.loads(run(tmp_path / "log.db", "show", shown, "--cache", "--json").out)["turns"]
+        for shown in ("run", exported)
+    )
+    wording = ("exchange_id", "previous_exchange_id", "before", "after")
+    left = [
+        [{name: said for name, said in turn.items() if name not in wording} for turn in turns]
+        for turns in (before, after)
+    ]
+    assert left[0] == left[1]
+
+
+@pytest.mark.long
 def test_a_miss_is_shown_with_the_first_character_that_differs(database: URL) -> None:
     agent(database)
     ran = run(database, "show", "run", "--cache")

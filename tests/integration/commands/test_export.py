@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -113,3 +114,48 @@ def test_what_is_not_there_and_what_cannot_be_asked(tmp_path: Path) -> None:
     assert run(db, "export", "b").code == 3
     assert run(db, "export", "a", "--exchange", "2").code == 3
     assert run(db, "export", "a", "--format", "yaml").code == 2
+
+
+_RUN = re.compile(r"(?=\b(\w+(?: \w+){4}))")
+IN_OUT = (
+    "jsonl",
+    "cassette",
+    "payloads",
+    "har",
+    "vcr",
+    "html",
+    "perfetto",
+    "otlp-json",
+    "chat",
+    "sse",
+    "mooncake",
+    "atif",
+)
+
+
+@pytest.mark.long
+def test_no_five_words_and_no_id_are_in_an_anonymous_export_of_any_format(demo_db: Path) -> None:
+    plain = run(demo_db, "export", "latest").out.decode()
+    secrets = set(_RUN.findall(plain)) | {each.exchange.exchange_id[-12:] for each in entries(demo_db)}
+    assert len(secrets) > 30
+    for format in IN_OUT:
+        exported = run(demo_db, "export", "latest", "--anonymous", "--format", format)
+        assert exported.code == 0
+        assert not [each for each in secrets if each.encode() in exported.out], format
+
+
+@pytest.mark.long
+def test_an_anonymous_export_is_whole_and_has_the_counts_of_its_session(recorded: Path, tmp_path: Path) -> None:
+    exported = tmp_path / "run.jsonl"
+    exported.write_bytes(run(recorded, "export", "demo", "--anonymous").out)
+    other = tmp_path / "other.db"
+    assert run(other, "import", exported).code == 0
+    assert run(other, "verify").code == 0
+    usage = "SELECT u.*, e.status, e.ttft_ns, e.duration_ns, e.anomalies FROM usage u JOIN exchange_summary e"
+    counted = f"{usage} USING (exchange_id) ORDER BY u.started_ns, u.exchange_id"
+    before, after = (json.loads(run(db, "query", counted, "--json").out) for db in (recorded, other))
+    named = {"session_id", "exchange_id", "session_name"}
+    left = [
+        [{name: each for name, each in row.items() if name not in named} for row in rows] for rows in (before, after)
+    ]
+    assert left[0] == left[1]

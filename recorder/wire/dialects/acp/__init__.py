@@ -67,6 +67,7 @@ DIALECT = Dialect(
         begins=lambda first: b'"jsonrpc"' in first and _VERSION.search(first) is not None,
     ),
     fields=ResponseFields(
+        pieces=paths("update>content.text", update=_UPDATE),
         texts=paths("update>content.text update>title update>rawInput update>rawOutput", update=_UPDATE),
         usage=("result.usage",),
         noise=noise_fields(

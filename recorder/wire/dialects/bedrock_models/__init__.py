@@ -43,6 +43,7 @@ DIALECT = msgspec.structs.replace(
     unwrapped=unwrapped,
     conversation=conversation,
     fields=ResponseFields(
+        pieces=paths("outputText generation text outputs.*.text choices.*.text choices.*.message.content"),
         texts=paths("""
             outputText generation text outputs.*.text choices.*.text choices.*.message.content choices.*.delta.content
             contentBlockDelta.delta.text contentBlockDelta.delta.toolUse.input contentBlockStart.start.toolUse.name

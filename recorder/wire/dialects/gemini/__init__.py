@@ -151,6 +151,7 @@ DIALECT = Dialect(
         omits_zero=True,  # proto3
     ),
     fields=ResponseFields(
+        pieces=paths("part>text", part=_PARTS[:2]),
         texts=paths(
             "part>text part>functionCall.name part>functionCall.args part>executableCode.code part>toolCall.toolType"
             " part>toolCall.args",

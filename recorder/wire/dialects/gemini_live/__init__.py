@@ -96,6 +96,8 @@ def _content_name(content: _Content) -> str:
 
 _PATH = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 
+_SAID = ("serverContent.",)
+
 DIALECT = Dialect(
     name="gemini-live",
     routes=re.compile(r"^\S+ /(?:.*/)?ws/\S+[./]BidiGenerateContent(?:Constrained)?$"),
@@ -107,12 +109,15 @@ DIALECT = Dialect(
     error_body=error_body,
     conversation=LiveConversation,
     fields=ResponseFields(
+        pieces=paths(
+            "said>modelTurn.parts.*.text said>outputTranscription.text said>inputTranscription.text", said=_SAID
+        ),
         texts=paths(
             """
             said>modelTurn.parts.*.text said>outputTranscription.text said>inputTranscription.text
             toolCall.functionCalls.*.name toolCall.functionCalls.*.args
             """,
-            said=("serverContent.",),
+            said=_SAID,
         ),
         usage=("usageMetadata",),
         noise=(

@@ -64,6 +64,7 @@ DIALECT = Dialect(
     error_statuses=(400, 404, 429, 500, 502),  # of Ollama's page "Errors"
     conversation=OllamaConversation,
     fields=ResponseFields(
+        pieces=paths("message.content message.thinking response thinking"),
         texts=paths(
             """
             message.content message.thinking response thinking

@@ -103,6 +103,7 @@ DIALECT = Dialect(
     ),
     cache=CACHE,
     fields=ResponseFields(
+        pieces=("choices.*.text",),  # of the older API, without chat
         texts=paths(
             """
             choice>content choice>content.*.text choice>content.*.thinking.*.text choice>refusal

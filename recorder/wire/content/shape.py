@@ -1,0 +1,284 @@
+"""The shape of an exchange: its bodies and events with filler for every text.
+
+Rules of this file:
+
+* What is structure stays: names of members, types, roles, models, names of tools, ids, times, numbers. A string that no
+  table here calls structure is a text; so is one that does not look like a word or an id.
+* Of what a tool is called with, all is text: the names of members and the numbers too. The `properties` of a schema
+  have the same filler, so that arguments fit their schema still.
+* JSON has as many bytes as before: only the characters of strings change, never its layout. What is no JSON is filled
+  as a text, or not kept (`unkept`).
+* The text of a stream is that of its pieces: what follows each other in one place of a response is one text.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from recorder.wire.content.filler import Filler, FillerKey
+from recorder.wire.dialects import DIALECTS, Dialect
+from recorder.wire.dialects.json_values import decoded, names
+from recorder.wire.dialects.keys import DONE
+from recorder.wire.framing import Framing
+from recorder.wire.framing.sse import BOM
+from recorder.wire.redaction.bodies import placeholder
+
+_LANES = 256  # texts of one response that are open at once: the most that was seen has some thirty calls
+
+_WORDS = names("""
+    type object role model models modelVersion model_version status event_type sessionUpdate method jsonrpc
+    finish_reason finishReason native_finish_reason stop_reason stopReason reason code param error_code
+    service_tier serviceTier effort reasoning_effort thinkingLevel thinking_level verbosity truncation phase speed
+    tool_choice mode modality modalities responseModalities response_modalities format encoding encoding_format detail
+    mimeType mime_type media_type responseMimeType response_mime_type input_audio_format output_audio_format
+    category probability severity threshold include ttl background quality size output_format moderation action
+    language outcome search_context_size prompt_cache_retention trafficType inference_geo token_type
+    anthropic_version response_format kind state done_reason role_type execution channel syntax context
+    finishStatus protocolVersion protocol_version file_type
+""")
+"""Members whose values are words of a protocol."""
+
+_TOOLS = names("name tool_name toolName recipient_name allowedFunctionNames allowed_function_names tools")
+"""Members that have the name of a tool; beside a role it is that of a person."""
+
+_CALLED_WITH = names("args arguments rawInput raw_input parsed_arguments")
+_OTHER_INPUTS = names("audio moderation")
+_ANSWERED_WITH = names("functionResponse function_response")
+_SUMMARIES = names("auto concise detailed none")  # that a request asks for; else it is one
+_NO_ARGUMENTS = names("null {}")
+_PIECES = names("delta inputTextDelta")
+_PLACES = names("""
+    index output_index content_index summary_index contentBlockIndex thought sessionUpdate messageId toolCallId
+""")
+"""Members that say to which text of a response a piece belongs."""
+
+_ID_NAMED = re.compile(r"(?:.*[a-z]_|.*[a-z](?=[A-Z]))?(?:ids?|Ids?|uuids?)")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/+=|-]{0,255}")
+_ID_HEAD = re.compile(r"(?:[a-z]{2,10}_){1,2}|chatcmpl-|gen-")
+_LONG_HEX = re.compile(r"[0-9a-f-]{16,}")
+_WORD = re.compile(r"@?[A-Za-z0-9_][A-Za-z0-9_.:/@+-]{0,127}")
+_TIME = re.compile(r"[0-9T:.Z+-]{1,40}")
+_DATA_URL = re.compile(rb"data:[\w/.+-]{1,80};base64,")
+
+_TOKEN = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(\s*:)?|\\?\Z)|-?[0-9][0-9.eE+-]*', re.DOTALL)
+
+_Fill = Callable[[bytes], bytes]
+_Holders = Sequence[Mapping[str, Any]]
+
+
+class Shaper:
+    """The shape of one exchange: its documents, and the events of its response in order."""
+
+    def __init__(self, key: FillerKey, dialect: Dialect, *, maps_ids: bool = False) -> None:
+        """With `maps_ids` ids become others of their form, the same one the same."""
+        self._key, self._dialect = key, dialect
+        self._maps_ids = maps_ids
+        self._pieces = frozenset(path.replace(".*", "") for path in dialect.fields.pieces)
+        self._lanes: dict[tuple[Any, ...], tuple[str | None, Filler]] = {}
+
+    def document(self, data: bytes) -> bytes:
+        """Return the shape of a body, or of a message of the client. Never raises."""
+        return self._json(data, is_piece=False) if data else data
+
+    def frame(self, raw: bytes, framing: Framing) -> bytes:
+        """Return the shape of an event of a stream, of any framing. Never raises."""
+        if raw.startswith(BOM):
+            return BOM + self.frame(raw.removeprefix(BOM), framing)
+        fields = framing.fields(raw)
+        if fields.data is None:  # JSON at most: an error
+            return self._json(raw, is_piece=False)
+        if fields.data_start is None:  # in several lines
+            return self._loose(raw)
+        return framing.with_data(raw, fields, self.payload(fields.data))
+
+    def payload(self, data: bytes) -> bytes:
+        """Return the shape of the payload of an event."""
+        if data.strip() == DONE.encode():
+            return data
+        inner = self._dialect.unwrapped(data)
+        if inner is data or inner == data:
+            return self._json(data, is_piece=True)
+        coded = b64encode(inner)  # within the payload, in base64: Bedrock
+        if coded not in data or b64decode(coded) != inner:
+            return self._json(data, is_piece=False)
+        return data.replace(coded, b64encode(self._json(inner, is_piece=True)))
+
+    def comment(self, raw: bytes) -> bytes:
+        """Return the shape of a comment of a stream: servers have one that says that they are alive."""
+        return raw if len(raw) <= 40 and _ALIVE.fullmatch(raw) else self._loose(raw)
+
+    def id(self, text: str) -> str:
+        """Return the id that stands in place of one."""
+        if not self._maps_ids:
+            return text
+        head = _ID_HEAD.match(text)
+        rest = text[head.end() if head else 0 :]
+        if not _LONG_HEX.fullmatch(rest):
+            return text[: len(text) - len(rest)] + self._key.word(rest)
+        digits = iter(self._key.digest(rest.encode(), 64).hex() * (1 + len(rest) // 128))
+        return text[: len(text) - len(rest)] + "".join(next(digits) if each != "-" else each for each in rest)
+
+    # -- JSON: a plan of its tokens by its values, then the tokens in its bytes
+
+    def _json(self, data: bytes, *, is_piece: bool) -> bytes:
+        try:
+            value = decoded(data)
+        except ValueError:
+            return self._loose(data)
+        plan: list[_Fill | None] = []
+        self._add(plan, value, (), (), is_piece=is_piece, is_text=False)
+        fills = iter(plan)
+        pieces: list[bytes] = []
+        after = 0
+        for token in _TOKEN.finditer(data):
+            fill = next(fills, _MISSING)
+            if fill is _MISSING:
+                return self._loose(data)
+            if fill is not None:
+                group = 0 if token[1] is None else 1
+                start, end = token.span(group)
+                pieces += [data[after:start], fill(data[start:end])]
+                after = end
+        if next(fills, _MISSING) is not _MISSING:  # a name that is there twice
+            return self._loose(data)
+        return b"".join([*pieces, data[after:]])
+
+    def _add(
+        self,
+        plan: list[_Fill | None],
+        value: Any,
+        path: tuple[str, ...],
+        holders: tuple[Mapping[str, Any], ...],
+        *,
+        is_piece: bool,
+        is_text: bool,
+    ) -> None:
+        """Add how each token of a value is filled, in their order; None for one that stays."""
+        if isinstance(value, dict):
+            is_text = is_text or _is_called_with(path)
+            is_named = is_text or path[-1:] == ("properties",)
+            for name, inner in value.items():
+                plan.append(self._key.filled if is_named else None)
+                self._add(plan, inner, (*path, name), (*holders, value), is_piece=is_piece, is_text=is_text)
+        elif isinstance(value, list):
+            is_text = is_text or (path[-1:] != ("input",) and _is_called_with(path))  # that has items
+            for inner in value:
+                self._add(plan, inner, (*path, "*"), holders, is_piece=is_piece, is_text=is_text)
+        elif isinstance(value, str):
+            plan.append(self._key.filled if is_text else self._fill(value, path, holders, is_piece=is_piece))
+        elif value is not None and not isinstance(value, bool):
+            plan.append(self._key.number if is_text else None)
+
+    def _fill(self, value: str, path: tuple[str, ...], holders: _Holders, *, is_piece: bool) -> _Fill | None:
+        """Return how a string is filled; None if it stays."""
+        path = tuple(step for step in path if step != "*")
+        name = path[-1] if path else ""
+        if (name in _IDS or _ID_NAMED.fullmatch(name)) and _ID.fullmatch(value):
+            return self._id_between_quotes if self._maps_ids else None
+        if name == "summary" and value in _SUMMARIES:
+            return None
+        form = _TIME if name in _TIMES else _WORD
+        is_structure = name in _TIMES or _is_word(name, holders[-1] if holders else {})
+        if is_structure and form.fullmatch(value):
+            return None
+        if name == "arguments" and value in _NO_ARGUMENTS:
+            return None
+        if is_piece and (not _PIECES.isdisjoint(path) or ".".join(path) in self._pieces):
+            return self._lane(path, holders).filled
+        return self._whole
+
+    def _whole(self, text: bytes) -> bytes:
+        """Return the filler of a text. A picture in a URL stays one."""
+        url = _DATA_URL.match(text)
+        at = url.end() if url else 0
+        return text[:at] + self._key.filled(text[at:])
+
+    def _id_between_quotes(self, text: bytes) -> bytes:
+        return self.id(text.decode()).encode() if b"\\" not in text else self._key.filled(text)
+
+    def _lane(self, path: tuple[str, ...], holders: _Holders) -> Filler:
+        """Return the filler of the text that a piece continues."""
+        place: list[Any] = [path, holders[0].get("type")]
+        id: str | None = None
+        for number, holder in enumerate(holders):
+            place += [holder[name] for name in _PLACES if isinstance(holder.get(name), str | int)]
+            if number or path[-1] in _PIECES:
+                id = holder.get("id") or id  # a call has it in its first piece, or in each
+            if "output_index" not in holder:  # beside it, gateways have another id in each event
+                place.append(holder.get("item_id"))
+        lane = tuple(place)
+        known_id, filler = self._lanes.pop(lane, (id, None))
+        if filler is None or (id is not None and id != known_id):
+            known_id, filler = id, Filler(self._key)
+        if len(self._lanes) >= _LANES:
+            del self._lanes[next(iter(self._lanes))]
+        self._lanes[lane] = known_id, filler
+        return filler
+
+    # -- what is no JSON, or none that can be read
+
+    def _loose(self, data: bytes) -> bytes:
+        """Return the shape of what cannot be read: of JSON that breaks off, or that has a name twice, the strings are
+        filled; of a block of several lines, what follows each field; of anything else, all is one text.
+        """
+        if _BROKEN_JSON.fullmatch(_TOKEN.sub(b"0", data)):
+            return _TOKEN.sub(self._loose_token, data)
+        if _LINES.match(data):
+            return _FIELD.sub(self._loose_field, data)
+        return self._key.loose(data)
+
+    def _loose_token(self, token: re.Match[bytes]) -> bytes:
+        if token[1] is None or token[2] is not None:
+            return token[0]
+        start, end = (place - token.start() for place in token.span(1))
+        return token[0][:start] + self._key.loose(token[1]) + token[0][end:]
+
+    def _loose_field(self, field: re.Match[bytes]) -> bytes:
+        return field[1] + (field[2] if field[1].startswith(_KEPT_FIELDS) else self._loose(field[2]))
+
+
+_MISSING: Any = object()
+_BROKEN_JSON = re.compile(rb"\s*[{\[](?:[\s{}\[\]:,0-9.eE+-]|true|false|null)*+[a-z]{0,5}")
+_LINES = re.compile(rb"(?:data|event|id|retry|error)?:")
+_FIELD = re.compile(rb"^((?:data|event|id|retry|error)?: ?|)([^\r\n]+)", re.MULTILINE)
+_KEPT_FIELDS = (b"event:", b"id:", b"retry:")
+_ALIVE = re.compile(rb"\s*:?\s*(?i:ping|keep-?alive|heartbeat|openrouter processing|ok|connected)?\s*")
+
+
+def unkept(data: bytes, key: FillerKey) -> bytes:
+    """Return what stands in place of a body of which no shape can be made: its size, and a keyed digest of it."""
+    return placeholder("content", len(data)) + b" " + key.digest(data).hex().encode()
+
+
+def _is_word(name: str, holder: Mapping[str, Any]) -> bool:
+    """Return whether a member has a word of the protocol, or the name of a tool."""
+    if name == "code":  # of an error; else it is a program
+        return "message" in holder
+    if name in _TOOLS:
+        return "role" not in holder
+    return name in _WORDS or name.startswith("$")
+
+
+def _is_called_with(path: tuple[str, ...]) -> bool:
+    """Return whether an object at that path is what a tool is called with, or what one of Gemini answers."""
+    if path[-1:] == ("response",):
+        return not _ANSWERED_WITH.isdisjoint(path)
+    if path[-1:] == ("input",):  # one at the root is the prompt
+        return len(path) > 1 and _OTHER_INPUTS.isdisjoint(path)
+    return path[-1:] != () and path[-1] in _CALLED_WITH
+
+
+def _declared(kind: str) -> frozenset[str]:
+    """Return the names of members that have ids, or times, as the noise of all formats declares them."""
+    found = set()
+    for dialect in DIALECTS:
+        for field in dialect.fields.noise:
+            for path in field.paths if field.kind == kind else ():
+                found.add(path.removesuffix(".*").rpartition(".")[2])
+    return frozenset(found)
+
+
+_IDS, _TIMES = _declared("id"), _declared("time")
