@@ -38,7 +38,7 @@ from recorder.model.prices import usd
 from recorder.projections.pieces import Pieces
 from recorder.wire.conclusion import worse
 from recorder.wire.dialects import Dialect, answered_in, by_name
-from recorder.wire.dialects.decoder import FastPath, common_delta
+from recorder.wire.dialects.decoder import FastPath, JsonDecoder, common_delta
 from recorder.wire.dialects.dialect import model_asked_for
 from recorder.wire.dialects.errors import refusal
 from recorder.wire.dialects.json_values import request_object
@@ -47,7 +47,7 @@ from recorder.wire.framing import JSON_ARRAY, MESSAGES, SSE, Framing
 from recorder.wire.framing.sse import BOM
 from recorder.wire.grouping.purpose import placed
 from recorder.wire.grouping.rules import Claims
-from recorder.wire.recording import live_turn
+from recorder.wire.recording import decoder_between_turns, live_turn
 from recorder.wire.spoken import SpokenDialect
 
 ERROR_STATUS = 400  # from here on, a body says what went wrong
@@ -125,7 +125,7 @@ class FactReader:
         self._head = b""
         self._spoken = SpokenDialect(self._dialect)
         self._fast_path: dict[str | None, FastPath] = {}
-        self._read_as(self._dialect)
+        self._read_as(self._dialect, decoder_between_turns(exchange))
         self._request = Pieces(DOCUMENT_LIMIT)
         self._live_turn = live_turn(exchange)
         self._body = Pieces(DOCUMENT_LIMIT)
@@ -139,9 +139,9 @@ class FactReader:
         self._expects_answer = asks_for_answer(exchange)
         self._restart()
 
-    def _read_as(self, dialect: Dialect) -> None:
+    def _read_as(self, dialect: Dialect, decoder: JsonDecoder | None = None) -> None:
         """Decode what comes from here on as payloads of a dialect. Who has `fast_paths` has the new ones then."""
-        self._dialect, decoder = dialect, dialect.decoder()
+        self._dialect, decoder = dialect, decoder or dialect.decoder()
         self._tell, self._document, self.latest_usage = decoder.general, decoder.document, decoder.latest_usage
         self._ask, self._send = decoder.request, decoder.sent
         self._fast_path.clear()

@@ -34,7 +34,8 @@ from recorder.model.events import (
 )
 from recorder.model.packed_events import Derived, PackedEvents
 from recorder.wire.conclusion import conclusion_of, settled
-from recorder.wire.dialects import LiveRequest, LiveSession, by_name
+from recorder.wire.dialects import LiveRequest, LiveSession, by_name, by_path
+from recorder.wire.dialects.decoder import JsonDecoder
 from recorder.wire.framing import SSE, Framing, framing_of
 from recorder.wire.framing.sse import BOM, begins_stream, ends_message, parse
 
@@ -249,6 +250,14 @@ def live_turn(exchange: Exchange) -> LiveTurn | None:
     """Return the reader of a turn of a live session; None for any other exchange, whose request is its body."""
     format = by_name(exchange.api).websocket if exchange.method == WEBSOCKET else None
     return None if format is None or format.live is None else LiveTurn(format.live)
+
+
+def decoder_between_turns(exchange: Exchange) -> JsonDecoder | None:
+    """Return the decoder of what no turn of a live session has; None for any exchange but its connection."""
+    if exchange.method != "GET" or exchange.api != "other":
+        return None
+    format = by_path("POST", exchange.target).websocket
+    return None if format is None or format.live is None or format.live.between is None else format.live.between()
 
 
 class _PieceReader:

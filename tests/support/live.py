@@ -157,9 +157,10 @@ class Live:
 
     @property
     def rows(self) -> Sequence[Rows]:
-        return [self._folded(turn) for turn in self.turns]
+        return [self.folded(turn) for turn in self.turns]
 
-    def _folded(self, exchange: Exchange) -> Rows:
+    def folded(self, exchange: Exchange) -> Rows:
+        """The rows of a turn, or of the connection."""
         folding = Folding(exchange)
         folding.apply_all(self.events(exchange))
         return folding.rows()

@@ -147,6 +147,7 @@ class LiveSession(msgspec.Struct, frozen=True):
     request: Callable[[], LiveRequest]
     sound_size: Callable[[Object], int | None]  # of a message that is only sound; None of any other
     client_ids: Callable[[Object], Sequence[str]]  # that the client made in a message, and the server may repeat
+    between: Callable[[], JsonDecoder] | None = None  # of what the server says when no turn is open; None: as any other
 
 
 class WebSocketFormat(msgspec.Struct, frozen=True):

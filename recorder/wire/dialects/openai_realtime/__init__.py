@@ -26,7 +26,7 @@ from recorder.wire.dialects.openai_realtime.conversation import (
     client_ids,
     sound_size,
 )
-from recorder.wire.dialects.openai_realtime.decoder import DONE, RealtimeDecoder
+from recorder.wire.dialects.openai_realtime.decoder import DONE, BetweenTurns, RealtimeDecoder
 from recorder.wire.dialects.openai_responses import DIALECT as RESPONSES
 from recorder.wire.dialects.openai_responses import message_ids
 
@@ -74,6 +74,7 @@ DIALECT = Dialect(
             request=TurnRequest,
             sound_size=sound_size,
             client_ids=client_ids,
+            between=BetweenTurns,
         ),
     ),
 )

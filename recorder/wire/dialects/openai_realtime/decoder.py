@@ -19,6 +19,7 @@ from recorder.model.facts import (
     ItemState,
     Iteration,
     MalformedPayload,
+    ResponseStarted,
     ToolProgress,
     Usage,
     UsageReported,
@@ -31,6 +32,7 @@ from recorder.wire.dialects.media import Sound
 from recorder.wire.dialects.openai_realtime.conversation import format_of
 from recorder.wire.dialects.openai_responses.decoder import ResponsesDecoder
 from recorder.wire.dialects.openai_responses.texts import FAST_PATHS
+from recorder.wire.dialects.other import OtherDecoder
 from recorder.wire.dialects.usage_report import COUNTS, counts_at, token_count
 
 DONE = "response.done"
@@ -119,7 +121,7 @@ output_audio_tokens output_token_details.audio_tokens
         if type in _SILENT:
             return ()
         if type == _TRANSCRIBED:
-            return self._transcribed(object_(payload, "usage"))
+            return self.transcribed(object_(payload, "usage"))
         if type in (ERROR, _NO_TRANSCRIPT):
             error = msgspec.structs.replace(failed(payload), ends=False)
             return (ToolProgress(ERROR, error.code or error.type or ERROR, as_json({"message": error.message})), error)
@@ -132,7 +134,7 @@ output_audio_tokens output_token_details.audio_tokens
 
     # -- tokens of the model that transcribes
 
-    def _transcribed(self, usage: Object) -> Facts:
+    def transcribed(self, usage: Object) -> Facts:
         """Note the tokens of a transcription; one that is charged by the second has none."""
         counts = Usage(**counts_at(usage, self.counts))
         if counts.input_tokens is not None:
@@ -144,9 +146,7 @@ output_audio_tokens output_token_details.audio_tokens
         """Report the transcriptions beside the response: what was set up names their model, and is told at the end."""
         if not self._transcriptions:
             return ()
-        request = request_object(data)
-        model = text(request, "audio", "input", "transcription", "model")
-        model = model or text(request, "input_audio_transcription", "model") or "unknown"
+        model = _transcription_model(request_object(data)) or "unknown"
         told = self._used or UsageReported(Usage(input_tokens=0, output_tokens=0), "{}")
         named = tuple(msgspec.structs.replace(each, model=model) for each in self._transcriptions)
         return (msgspec.structs.replace(told, iterations=named),)
@@ -178,6 +178,28 @@ output_audio_tokens output_token_details.audio_tokens
         for place in list(self._sounds):
             facts += self._silence(place)
         return facts
+
+
+class BetweenTurns(OtherDecoder):
+    """Reads what stays with the connection. A transcription may come when its turn has ended: its tokens count here."""
+
+    def __init__(self) -> None:
+        self._turn = RealtimeDecoder()
+        self._session: Object = {}
+
+    def payload(self, type: str | None, payload: Any) -> Facts:
+        """Decode the payload of an event."""
+        self._session = object_(payload, "session") or self._session
+        if type != _TRANSCRIBED:
+            return super().payload(type, payload)
+        self._turn.transcribed(object_(payload, "usage"))
+        reported = self._turn.request(as_json(self._session).encode())
+        return (ResponseStarted(None, _transcription_model(self._session)), *reported) if reported else ()
+
+
+def _transcription_model(session: Object) -> str | None:
+    now = text(session, "audio", "input", "transcription", "model")
+    return now or text(session, "input_audio_transcription", "model")
 
 
 _OWN = _SOUND | _SOUND_END | _STEPS | _SILENT | {_TRANSCRIBED, _NO_TRANSCRIPT}

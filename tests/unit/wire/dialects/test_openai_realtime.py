@@ -148,6 +148,17 @@ def test_tokens_of_a_transcription_are_those_of_its_own_model(session: Json) -> 
     assert (counts.input_tokens, counts.billed_input_tokens) == (132, 152)
 
 
+def test_transcriptions_between_two_turns_count_once_and_with_the_connection() -> None:
+    made = heard(audio={"input": {"transcription": TRANSCRIPTION}})
+    late = {"type": "conversation.item.input_audio_transcription.completed", "transcript": "So", "usage": BY_TOKENS}
+    made.server({**late, "item_id": "item_u"}, {**late, "item_id": "item_v"})
+    live = Live(made.client(ASK).server(*response("resp_2", *spoken("Yes."))).close())
+    rows = live.folded(live.connection)
+    assert [(run.model, run.input_tokens) for run in rows["iterations"]] == [(TRANSCRIPTION["model"], 20)] * 2
+    assert [(counts.model, counts.billed_input_tokens) for counts in rows["usage"]] == [(TRANSCRIPTION["model"], 40)]
+    assert [turn["iterations"] for turn in live.rows] == [[], []]
+
+
 def test_a_transcription_by_the_second_has_no_tokens() -> None:
     [rows] = turns_of(heard({"type": "duration", "seconds": 1.5}))
     assert rows["iterations"] == []
