@@ -18,7 +18,7 @@ from recorder.store.engine import AnyRow
 from recorder.store.queries.costs import exchange_costs
 from recorder.store.queries.open_session import requested_rows
 from recorder.store.queries.reader import LogReader
-from recorder.store.schema import view_of
+from recorder.store.schema import tables_of, view_of
 from recorder.store.sql import of_session
 
 OPEN_LIMIT = 16  # exchanges whose requests are read, the newest: a session has more open ones if a recorder was killed
@@ -27,11 +27,15 @@ NAME_CHARS = 80  # of a sub-agent
 
 _asked = view_of("exchange_summary", "session_id exchange_id model user_text is_turn total_tokens")
 _ASKED = select(_asked).where(of_session(_asked))
-_calls = view_of("tool_calls", "session_id exchange_id item type name output_exchange_id")
+_calls = view_of("tool_calls", "session_id exchange_id item type name failed output_exchange_id")
 _RESULTS = (
-    select(_calls.c.output_exchange_id, _calls.c.name, _calls.c.type)
+    select(_calls.c.output_exchange_id, _calls.c.name, _calls.c.type, _calls.c.failed)
     .where(of_session(_calls), _calls.c.output_exchange_id.is_not(None))
     .order_by(_calls.c.exchange_id, _calls.c.item)
+)
+_prompts = tables_of["prompts"]
+_MISSED = select(_prompts.c.exchange_id, _prompts.c.missed_tokens).where(
+    of_session(_prompts), _prompts.c.missed_tokens > 0
 )
 # A call that begins a sub-agent: `Agent`, `Task`, `spawn_agent`, `task`. Texts of other calls may be long: not read.
 _begun = view_of("tool_calls", "session_id name arguments_json output")
@@ -47,6 +51,8 @@ class Turn(msgspec.Struct, frozen=True):
     user_text: str | None = None  # the last that a person says in the request
     is_turn: bool = False  # whether the request ends with that
     results: Sequence[str] = ()  # the names of the tools whose results it has
+    failed: Sequence[str] = ()  # those among them that failed
+    missed_tokens: int | None = None  # that the provider's cache could have had
     total_tokens: int | None = None
     cost_usd: str | None = None
     agent: str | None = None  # the name of the sub-agent that asks, where it is known
@@ -55,9 +61,13 @@ class Turn(msgspec.Struct, frozen=True):
 async def turns(log: LogReader, session_id: str, exchanges: Sequence[Exchange], agents: set[str]) -> dict[str, Turn]:
     """Return the lines of a session's exchanges, by their ids. `agents` are the exchanges of sub-agents."""
     asked = {row.exchange_id: row for row in await log.rows(_ASKED, session_id=session_id)}
+    missed = {row.exchange_id: row.missed_tokens for row in await log.rows(_MISSED, session_id=session_id)}
     results: dict[str, list[str]] = defaultdict(list)
+    failed: dict[str, list[str]] = defaultdict(list)
     for row in await log.rows(_RESULTS, session_id=session_id):
         results[row.output_exchange_id].append(row.name or row.type)
+        if row.failed:
+            failed[row.output_exchange_id].append(row.name or row.type)
     costs = await exchange_costs(log, session_id)
     begun = await log.rows(_BEGUN, session_id=session_id) if agents else ()
     names = _names((each for each in exchanges if each.exchange_id in agents), asked, begun)
@@ -69,6 +79,8 @@ async def turns(log: LogReader, session_id: str, exchanges: Sequence[Exchange], 
             user_text=row.user_text,
             is_turn=bool(row.is_turn),
             results=results[exchange_id][:NAMES_LIMIT],
+            failed=failed[exchange_id][:NAMES_LIMIT],
+            missed_tokens=missed.get(exchange_id),
             total_tokens=row.total_tokens,
             cost_usd=cost.usd if cost else None,
             agent=names.get(exchange_id),

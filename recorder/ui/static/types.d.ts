@@ -60,6 +60,10 @@ interface ExchangeSummary {
   user_text: string | null;
   is_turn: boolean;
   results: string[];
+  /** those among them that failed */
+  failed: string[];
+  /** tokens that the cache of the provider could have had */
+  missed_tokens: number | null;
   total_tokens: number | null;
   cost_usd: string | null;
   agent: string | null;

@@ -18,7 +18,7 @@ from recorder.projections.views.contract import VIEWS
 from recorder.store.queries.reader import LogReader
 from recorder.store.write.writer import Store
 from recorder.ui import api, sql
-from tests.support.conversations import Conversations, asking, message, response, thought
+from tests.support.conversations import USAGE, Conversations, answering, asking, call, message, response, thought
 from tests.support.corpus import ROOT
 from tests.support.projects import stream
 from tests.support.rows import add, begin, make_events, make_exchange, make_id, make_session
@@ -115,6 +115,22 @@ async def test_each_exchange_says_what_was_asked_and_which_sub_agent_asks(databa
     ]
     asked = {"user_text": "Fix the tests that fail on a busy machine", "is_turn": True, "model": "gpt-5"}
     assert {**asked, "total_tokens": 1690, "cost_usd": None}.items() <= exchanges[1].items()
+
+
+async def test_an_exchange_says_which_tools_failed_and_what_the_cache_missed(sqlite_database: URL) -> None:
+    session = Conversations(sqlite_database).session("s")
+    rules = {"model": "gpt-5", "stream": True, "instructions": "Be brief. " * 1000}
+    asked = asking("Weather?")
+    calls = [*call("weather", "{}"), *call("time", "{}", 1, "call_2")]
+    session.exchange(response(*calls), body={**rules, "input": asked})
+    said = [*asked, *answering('{"error": "no such city"}'), *answering("12:00", "call_2")]
+    stale = {**USAGE, "input_tokens": 2500, "input_tokens_details": {"cached_tokens": 0}}
+    again = response(*message("Sorry."), id="resp_2", usage=stale)
+    session.exchange(again, body={**rules, "instructions": f"Now: {rules['instructions']}", "input": said}, at_s=2)
+    async with viewing(sqlite_database) as viewer:
+        first, second = (await viewer.json("/api/sessions/s"))["exchanges"]
+    assert (first["failed"], second["results"], second["failed"]) == ([], ["weather", "time"], ["weather"])
+    assert second["missed_tokens"] > 1000
 
 
 @pytest.mark.parametrize(

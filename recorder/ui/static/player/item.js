@@ -80,11 +80,10 @@ export class ItemView {
       item.role && item.role !== "assistant" ? item.role : null,
       item.phase,
       item.status !== "completed" ? item.status : null,
-      item.failed ? "failed" : null,
       item.encrypted ? "encrypted" : null,
       typeof item.latency_ns === "number" ? `answered after ${duration(item.latency_ns)}` : null,
     ];
-    setText(this.facts, facts.filter(Boolean).join(" · "));
+    fill(this.facts, item.failed ? el("span", { class: "error" }, "failed ") : null, facts.filter(Boolean).join(" · "));
     this.element.classList.toggle("is-open", item.status === "in_progress");
     this.label.title = [item.item_id, item.call_id].filter(Boolean).join("\n");
     const rest = Object.entries(item).filter(

@@ -143,6 +143,9 @@ export class TurnList {
         "span",
         { class: "turn-facts num" },
         el("bdi", { class: "cut grow" }, exchange.model ?? exchange.api),
+        exchange.missed_tokens
+          ? el("span", { class: "warn", title: `${count(exchange.missed_tokens)} tokens read again uncached` }, "cache missed")
+          : null,
         isFine ? null : el("span", { class: status === "incomplete" ? "warn" : "error" }, status),
         el("span", { title: "tokens" }, total_tokens === null ? "" : compact(total_tokens)),
         el("span", {}, cost),
@@ -177,7 +180,7 @@ function isBackground({ purpose, has_ended, model, user_text }) {
 }
 
 /** @param {ExchangeSummary} exchange */
-function wordsOf({ purpose, is_turn, user_text, results, method, target }) {
+function wordsOf({ purpose, is_turn, user_text, results, failed, method, target }) {
   const label = isNamed(purpose) ? purpose : null;
   if (is_turn || !results.length) {
     const words = user_text ?? `${method} ${target}`;
@@ -185,9 +188,11 @@ function wordsOf({ purpose, is_turn, user_text, results, method, target }) {
   }
   const names = [...new Set(results)].map((name) => {
     const times = results.filter((each) => each === name).length;
-    return times > 1 ? `${name} ×${times}` : name;
+    const words = el("bdi", { class: "mono" }, times > 1 ? `${name} ×${times}` : name);
+    return failed.includes(name) ? el("span", { class: "error" }, words, " failed") : words;
   });
-  return el("span", { class: "turn-words cut quiet" }, "↳ ", el("bdi", { class: "mono" }, names.join(", ")));
+  const listed = names.flatMap((name, place) => (place ? [", ", name] : [name]));
+  return el("span", { class: "turn-words cut quiet" }, "↳ ", ...listed);
 }
 
 /** @param {string | null} purpose */
