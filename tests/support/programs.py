@@ -19,6 +19,7 @@ from recorder.projections.fold import Rows
 from recorder.wire.dialects import by_name
 from recorder.wire.redaction.bodies import BY_SHAPE
 from tests.support.facts import EXCHANGE, MS, folded
+from tests.support.recordings import Reply
 
 PROGRAMS = Path(__file__).parents[1] / "data" / "programs"
 COMMAND = b'{"command":["agent"]}'
@@ -33,6 +34,13 @@ def spoken(name: str) -> list[Line]:
     """The lines of a recorded run: `>` is before those of the client."""
     lines = (PROGRAMS / f"{name}.jsonl").read_bytes().splitlines(keepends=True)
     return [Line(line.startswith(b">"), line[2:]) for line in lines]
+
+
+def played(reply: Reply, name: str) -> Reply:
+    """A reply with the lines of both sides of a recorded run."""
+    run = spoken(name)
+    sent = tuple(msgspec.json.decode(line.raw) for line in run if line.is_of_client)
+    return reply._replace(events=tuple(line.raw for line in run if not line.is_of_client), sent=sent)
 
 
 def said(by: str, **members: Any) -> Line:

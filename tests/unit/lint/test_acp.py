@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from recorder.model.events import STDIO, SWITCHED
+from tests.support.programs import played
 from tests.support.recordings import Json, Mutation, Reply, assert_clean
 
 S = "s-1"
@@ -145,6 +146,8 @@ MUTATIONS = [
     Mutation("AC006", "a request of another protocol", GOOD.put(TEXT, {"id": 7, "method": "tools/call", "params": {}})),
     Mutation("AC007", "no answer", GOOD.without(LAST)),
 ]
+
+
 GOODS = {
     "a turn": GOOD,
     "an error": GOOD.without(LAST).put(LAST, {"id": 2, "error": ERROR}),
@@ -154,6 +157,7 @@ GOODS = {
     "a method that is not stable": GOOD.put(TEXT, {"method": "elicitation/complete", "params": {"elicitationId": "e"}}),
     "an error that is of no request": GOOD.put(TEXT, {"id": None, "error": ERROR}),
     "an update of a later version": GOOD.put(TEXT, update("notice", text="x")),
+    "a recorded run": played(GOOD, "acp"),
 }
 
 

@@ -43,6 +43,7 @@ from tests.unit.lint import (
     test_openai_chat,
     test_openai_realtime,
     test_openai_responses,
+    test_stream_json,
     test_ui_messages,
 )
 
@@ -57,6 +58,7 @@ MUTATIONS: list[Mutation] = [
     *test_ollama.MUTATIONS,
     *test_mcp.MUTATIONS,
     *test_acp.MUTATIONS,
+    *test_stream_json.MUTATIONS,
     *test_a2a.MUTATIONS,
     *test_bedrock_converse.MUTATIONS,
     *test_openai_agents.MUTATIONS,
@@ -80,6 +82,7 @@ CLEAN: list[tuple[str, Reply]] = [
     *test_ollama.GOODS.items(),
     *test_mcp.GOODS.items(),
     *test_acp.GOODS.items(),
+    *test_stream_json.GOODS.items(),
     *test_a2a.GOODS.items(),
     *test_bedrock_converse.GOODS.items(),
     *test_openai_agents.GOODS.items(),
@@ -98,6 +101,7 @@ GOOD: dict[str, Reply] = {
     "ollama": test_ollama.GOOD,
     "mcp": test_mcp.CALL,
     "acp": test_acp.GOOD,
+    "stream-json": test_stream_json.GOOD,
     "a2a": test_a2a.OLD,
     "bedrock-converse": test_bedrock_converse.GOOD,
     "openai-agents": test_openai_agents.GOOD,

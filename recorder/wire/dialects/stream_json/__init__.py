@@ -130,6 +130,8 @@ DIALECT = Dialect(
     terminal={},
     needs_terminal=False,
     whole_reasons=frozenset({"end_turn", "stop_sequence"}),
+    profiles=("stream-json",),
+    own_rules=frozenset({"ST002"}),  # a line that is not JSON is one of a log, unless it begins as an object
     renumbering=renumbering,
     program=ProgramLines(
         media_type="application/x-ndjson; format=stream-json",

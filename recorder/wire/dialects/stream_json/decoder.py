@@ -312,6 +312,9 @@ class StreamJsonDecoder(JsonDecoder):
     }
 
 
+KNOWN = StreamJsonDecoder._by_type.keys() | _STEPS
+
+
 def _step(line: Object) -> ToolProgress:
     told = without_bytes(without(line, _ABOUT))
     return ToolProgress(text(line, "type") or "", text(line, "subtype") or "", as_json(told))
