@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, case, select
 
 from recorder.model.events import BODY_KINDS, Exchange, GapRecord
 from recorder.recordings.selection import Numbered, select_exchanges
@@ -25,10 +25,12 @@ from recorder.store.queries.reader import LogReader
 from recorder.store.schema import events, tables_of, view_of
 from recorder.store.sql import constant, of_session
 from recorder.ui.ticks import Ticks, read_ticks
+from recorder.wire.dialects.json_values import request_object, whole
 
 GROUPS_LIMIT = 32  # exchanges drawn beside each other; more share the last group
 ITEM_ROWS_LIMIT = 64  # of one group: more than a screen has
 
+_SOUND = "audio"  # the type of items that are one
 
 _items, _timing = tables_of["items"], tables_of["timing"]
 _calls = view_of("tool_calls", "session_id exchange_id item name type output_exchange_id ended_ns latency_ns")
@@ -41,6 +43,7 @@ _ITEMS = (
     select(
         *(_items.c[name] for name in ("exchange_id", "item", "kind", "type", "output_index", "name")),
         *(_items.c.began_ns, _items.c.ended_ns),
+        case((_items.c.type == constant(_SOUND), _items.c.output)).label("sound"),
     )
     .where(of_session(_items))
     .order_by(_items.c.exchange_id, _items.c.item)
@@ -228,6 +231,13 @@ def _drawn(
     return Timeline(session_id, is_all, exchanges, list(kinds), list(types), lanes.rows(), blocks)
 
 
+def _label(item: AnyRow) -> str:
+    """Return what an item is called: a sound by how long it is, whatever time it took to come."""
+    duration_ms = whole(request_object((item.sound or "").encode()), "duration_ms")
+    name: str = item.name or item.type
+    return name if duration_ms is None else f"{name} {duration_ms / 1000:.1f} s"
+
+
 class _Index(dict[str, int]):
     """Names and their numbers, in order of appearance."""
 
@@ -298,9 +308,13 @@ class _Exchange:
             yield self._block(self._connection, "gap", label, gap.from_ns, gap.to_ns, (row.pos, row.pos))
 
     def item_blocks(self, items: Iterable[AnyRow]) -> Iterator[Block]:
-        """Yield the items that the projections have. One that did not end reaches to the last event of its output."""
+        """Yield the items that the projections have. One that did not end reaches to the last event of its output.
+
+        A sound comes at the same time as the message that has its words: sounds have a row of their own.
+        """
         for item in items:
-            row = self._lanes.number(self._group, "item", item.output_index)
+            index = None if item.type == _SOUND else item.output_index
+            row = self._lanes.number(self._group, "item", index)
             yield self._item_block(row, item, self._by_index.get(item.output_index, range(len(self._events))))
 
     def _item_block(self, row: int, item: AnyRow, places: Sequence[int]) -> Block:
@@ -313,7 +327,7 @@ class _Exchange:
             end = bisect_right(places, to_ns, key=at_ns)
         spanned = places[start : max(end, start + 1)]
         at = (self._pos(spanned[0]), self._pos(spanned[-1])) if spanned else None
-        return self._block(row, item.kind, item.name or item.type, item.began_ns, to_ns, at, item.item)
+        return self._block(row, item.kind, _label(item), item.began_ns, to_ns, at, item.item)
 
     def output_blocks(self) -> Iterator[Block]:
         """Yield a block for each row of outputs that events have, of which nothing else is known yet."""

@@ -10,9 +10,14 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
 
+from recorder.store.location import database_url
+from tests.integration.ingest.test_websocket_log import ingested
 from tests.support.browser import IN_A_BROWSER, NARROW, PLAYER, Tab, opened
 from tests.support.conversations import Conversations, asking, call, message, response
+from tests.support.live import REALTIME, spoken
+from tests.support.live import response as spoken_response
 from tests.support.viewer import Viewer, team, viewing
+from tests.support.websocket import Connection
 
 pytestmark = IN_A_BROWSER
 
@@ -271,3 +276,16 @@ async def test_a_request_is_readable_under_its_exchange(lengthy_tab: Tab) -> Non
     await expect(line).to_have_text("asked: 1 item, 1 of them new · 1 earlier item not repeated")
     await line.click()
     await expect(asked.locator(".asked-message.is-new .text")).to_have_text("Again.")
+
+
+async def test_a_sound_says_how_long_it_is(chromium: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "spoken.db"
+    made = (
+        Connection(REALTIME).client({"type": "response.create"}).server(*spoken_response("resp_1", *spoken("Hello.")))
+    )
+    ingested(database_url(path), tmp_path / "journal", made.close().steps)
+    with viewing(path) as viewer:
+        async with opened(chromium, viewer.url) as tab:
+            await tab.open("#/s/latest/x/2/e/24")
+            sound = tab.page.locator(".item", has=tab.page.get_by_text("audio", exact=True))
+            await expect(sound.locator(".item-facts")).to_have_text("1.02 s, 48.0 KiB")

@@ -18,7 +18,10 @@ from recorder.ui.lanes import timeline
 from tests.integration.ingest.test_websocket_log import closed, ingested
 from tests.support.conversations import Conversations, answering, asking, call, message, response, thought
 from tests.support.html_file import Json, shown
+from tests.support.live import REALTIME, spoken
+from tests.support.live import response as spoken_response
 from tests.support.rows import add, make_exchange, make_session
+from tests.support.websocket import Connection
 
 QUESTION = asking("What is the weather in Paris?")
 CALLS = response(*thought("Look it ", "up."), *call("get_weather", "{}", index=1), id="resp_1")
@@ -157,6 +160,17 @@ async def test_gaps_and_an_exchange_without_projections(sqlite_database: URL) ->
         ("500 bytes of the response not recorded", 2_000, 9_000, 3)
     ]
     assert blocks(found, "item", "label", "from_ns", "to_ns") == [("output 0", 4_000, 4_000)]
+
+
+async def test_a_sound_is_a_mark_with_its_length_in_a_lane_of_its_own(database: URL, tmp_path: Path) -> None:
+    made = (
+        Connection(REALTIME).client({"type": "response.create"}).server(*spoken_response("resp_1", *spoken("Hello.")))
+    )
+    ingested(database, tmp_path / "journal", made.close().steps)
+    found = await drawn(database, "latest")
+    marks = dict(blocks(found, "item", "label", "row"))
+    assert marks.keys() == {"message", "audio 1.0 s"}
+    assert marks["message"] != marks["audio 1.0 s"]
 
 
 async def test_many_outputs_share_a_row_and_pages_are_read_to_the_limit(

@@ -3,7 +3,7 @@
 import { el, fill, setText } from "../dom.js";
 import { duration } from "../format.js";
 import { markdown } from "./markdown.js";
-import { picturesIn } from "./picture.js";
+import { picturesIn, soundIn } from "./picture.js";
 import { DrawnText } from "./text.js";
 
 /** Texts of an item, in the order in which they are read. */
@@ -81,6 +81,7 @@ export class ItemView {
       item.phase,
       item.status !== "completed" ? item.status : null,
       item.encrypted ? "encrypted" : null,
+      soundIn(item.output),
       typeof item.latency_ns === "number" ? `answered after ${duration(item.latency_ns)}` : null,
     ];
     fill(this.facts, item.failed ? el("span", { class: "error" }, "failed ") : null, facts.filter(Boolean).join(" · "));

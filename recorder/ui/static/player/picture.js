@@ -1,20 +1,21 @@
-// Pictures out of the log: asked for when they are visible, drawn from bytes whose type the viewer has looked at.
+// Pictures out of the log: asked for when they are visible, drawn from bytes whose type the viewer has looked at. Sounds
+// are said by their length.
 
 import { el } from "../dom.js";
-import { messageOf, plural, size } from "../format.js";
+import { duration, messageOf, plural, size } from "../format.js";
 
 /** Pictures of one item or part that are drawn. */
 const MOST = 12;
 
-/** @typedef {{ mime_type?: string, size_bytes: number, sha256: string }} PictureDigest */
+/** @typedef {{ mime_type?: string, size_bytes: number, sha256: string, duration_ms?: number }} PictureDigest */
 /** @typedef {(digest: PictureDigest) => Promise<Blob>} LoadPicture */
 
 /**
- * Return the pictures that the output of an item is about: `{"images": […]}`, or one by itself.
+ * Return the pictures and sounds that the output of an item is about: `{"images": […]}`, or one by itself.
  * @param {unknown} output
- * @param {LoadPicture} load
+ * @returns {PictureDigest[]}
  */
-export function picturesIn(output, load) {
+function mediaIn(output) {
   if (typeof output !== "string" || !output.includes('"sha256"')) return [];
   /** @type {any} */
   let value;
@@ -23,9 +24,24 @@ export function picturesIn(output, load) {
   } catch {
     return [];
   }
-  /** @type {PictureDigest[]} */
-  const found = Array.isArray(value?.images) ? value.images : [value];
-  return pictures(found.filter(isPicture), load);
+  return (Array.isArray(value?.images) ? value.images : [value]).filter(Boolean);
+}
+
+/**
+ * @param {unknown} output
+ * @param {LoadPicture} load
+ */
+export function picturesIn(output, load) {
+  return pictures(mediaIn(output).filter(isPicture), load);
+}
+
+/**
+ * Return how long the sound is that an output is about; null if it is about none. Only the log has its bytes.
+ * @param {unknown} output
+ */
+export function soundIn(output) {
+  const [sound] = mediaIn(output);
+  return typeof sound?.duration_ms === "number" ? `${duration(sound.duration_ms * 1e6)}, ${size(sound.size_bytes)}` : null;
 }
 
 /** @param {PictureDigest} found */
