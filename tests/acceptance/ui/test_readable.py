@@ -67,7 +67,11 @@ def readable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     body = {"model": "gpt-5", "stream": True, "instructions": RULES, "tools": [TOOL], "input": asked}
     session.exchange(response(*message(*words), *call("weather", ARGUMENTS, 1)), body=body)
     stale = {**USAGE, "input_tokens_details": {"cached_tokens": 0}}
-    again = {**body, "tools": [{**TOOL, "description": "Tell it."}], "input": [*asked, *answering('{"ok": true}')]}
+    again = {
+        **body,
+        "tools": [{**TOOL, "description": "Tell it."}],
+        "input": [*asked, *answering('{"error": "no city"}')],
+    }
     session.exchange(response(*drawn(png(64)), id="resp_2", usage=stale), body=again, at_s=20)
     put_prices(path, input="1.25", cache_read="0.125", output="10")
     with viewing(path) as viewer:
@@ -216,3 +220,12 @@ async def test_readable_requests_are_accessible(chromium: Browser, readable: Vie
                 await tab.settle()
                 assert await tab.violations() == []
                 await tab.picture(f"readable-{theme}-{size[0]}")
+
+
+async def test_the_list_of_turns_says_what_failed_and_what_the_cache_missed(tab: Tab) -> None:
+    await tab.open("#/s/readable")
+    turn = tab.page.get_by_role("navigation", name="Turns").locator(".turn").last
+    await expect(turn.locator(".turn-words .error")).to_have_text("weather failed")
+    await expect(turn.locator(".turn-missed")).to_contain_text("cache missed")
+    await turn.click()
+    await expect(tab.page.locator("section[data-number='1'] .item-facts .error")).to_have_text("failed ")

@@ -6,6 +6,8 @@ import { clockTime, duration, niceStep } from "../format.js";
 import { HEATS, heatOf } from "./heat.js";
 import { ROW, RULER } from "./lanes_view.js";
 
+/** Characters of a tool's name before the time that it took. */
+const NAME_CHARS = 24;
 /** Least distance of two labels of the ruler, in px. */
 const LABEL_PX = 84;
 const COLOURS = ["ground", "raised", "line", "text", "quiet", "accent", "warning", "error"];
@@ -148,7 +150,7 @@ export class LanesPicture {
       if (timeline.isItem(block)) context.fillRect(x, y, Math.min(2, width), ROW - 5);
       context.globalAlpha = 1;
       // The lane of the connection has the names of the exchanges in place of those of its blocks.
-      if (timeline.rows[block.row]?.kind !== "connection") this.#drawLabel(context, block.label, x, width, y);
+      if (timeline.rows[block.row]?.kind !== "connection") this.#drawLabel(context, labelOf(block), x, width, y);
     }
   }
 
@@ -333,4 +335,12 @@ export class LanesPicture {
     context.closePath();
     context.fill();
   }
+}
+
+/**
+ * Return what is written on a block: of the client's own time also how long it is, since silences may be drawn short.
+ * @param {Block} block
+ */
+function labelOf({ kind, label, from_ns, to_ns }) {
+  return kind === "client" && to_ns !== null ? `${label.slice(0, NAME_CHARS)} ${duration(to_ns - from_ns)}` : label;
 }

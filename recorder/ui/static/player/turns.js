@@ -143,14 +143,14 @@ export class TurnList {
         "span",
         { class: "turn-facts num" },
         el("bdi", { class: "cut grow" }, exchange.model ?? exchange.api),
-        exchange.missed_tokens
-          ? el("span", { class: "warn", title: `${count(exchange.missed_tokens)} tokens read again uncached` }, "cache missed")
-          : null,
         isFine ? null : el("span", { class: status === "incomplete" ? "warn" : "error" }, status),
         el("span", { title: "tokens" }, total_tokens === null ? "" : compact(total_tokens)),
         el("span", {}, cost),
         el("span", {}, exchange.has_ended ? duration(exchange.duration_ns) : "open"),
       ),
+      exchange.missed_tokens
+        ? el("span", { class: "turn-missed num" }, `cache missed ${compact(exchange.missed_tokens)} tokens`)
+        : null,
     );
     this.buttons.set(number, button);
     return el("li", {}, button);
