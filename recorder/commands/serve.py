@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,8 @@ from recorder.commands.serving.recording import (
     Ending,
     describe,
     durability_setting,
+    levels_of,
+    parse_level,
     recording,
     websocket_option,
 )
@@ -34,6 +36,7 @@ from recorder.commands.serving.viewer import ui_port_option, viewing
 from recorder.commands.terminal.options import Parsed, database_option
 from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.errors import UsageError
+from recorder.proxy.content_level import Level
 from recorder.proxy.http import server
 from recorder.proxy.http.network import Network
 from recorder.proxy.routing import Routes
@@ -55,6 +58,15 @@ from recorder.store.location import chosen_url, database_name
     help="Record without a database: ship the journal to s3://, gs:// or az://BUCKET/PREFIX, or to file:FOLDER, from "
     "where `recorder collect` takes it. It needs the extra ship.",
 )
+@click.option(
+    "--content",
+    metavar="[UPSTREAM=]LEVEL",
+    type=Parsed("level", parse_level),
+    multiple=True,
+    help="What is kept of bodies. full (default): all. shape: filler in place of each text and argument, of the same "
+    "length; what was equal is equal still. none: the same letter everywhere. Both keep types, models, ids, times, "
+    "sizes and tokens, and nothing of WebSocket.",
+)
 @database_option
 @click.pass_context
 def command(
@@ -67,6 +79,7 @@ def command(
     admin_port: int | None,
     ui_port: int | None,
     network: Network,
+    content: Sequence[tuple[str, Level]],
 ) -> None:
     """Record: a proxy between clients and streaming APIs.
 
@@ -81,6 +94,7 @@ def command(
     recorder serve --host 0.0.0.0 --token        # at http://HOST:8787/t/TOKEN
     recorder serve --admin-port 9187             # for Prometheus
     recorder serve --ui-port 8788                # with the viewer
+    recorder serve --content shape               # without what anybody wrote
     recorder serve --ship s3://bucket/edges      # without a database
     recorder serve --allow-origin http://localhost:5173  # for a web page
     """
@@ -88,6 +102,7 @@ def command(
     into = chosen_url(db) if ship is None else _shipping(ctx, ship)
     make_proxy = partial(door.make_proxy, websocket=not no_websocket)
     options: dict[str, Any] = {"durability": durability, "network": network, "make_proxy": make_proxy}
+    options["levels"] = levels_of(content)
     with announced(door.ready_file) as announce:
         server.run(_serve(into, door, announce, admin_port, ui_port, options))
 
@@ -111,6 +126,9 @@ async def _serve(
     options: dict[str, Any],
 ) -> None:
     upstreams = Routes(door.upstream).upstreams
+    for unknown in sorted(options["levels"].of_upstreams.keys() - dict(upstreams).keys()):
+        known = ", ".join(sorted(dict(upstreams)))
+        raise UsageError(f"--content {unknown}=… names no upstream: there are {known}.")
     for port in (door.port, admin_port, ui_port):
         if port is not None:
             refuse_itself(upstreams, port, door.allow_host)

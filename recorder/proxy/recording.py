@@ -223,19 +223,22 @@ class RecordingTransport:
         wall_ns: Callable[[], int] = time.time_ns,
         clock_ns: Callable[[], int] = time.monotonic_ns,
         make_id: Callable[[], str] = new_id,
+        choose: Callable[[Request], ExchangeJournal] | None = None,
     ) -> None:
-        """`labels` are those of each session that begins here, as a JSON object."""
-        self._inner, self._journal, self._labels = inner, journal, labels
+        """`labels` are those of each session that begins here, as a JSON object. `choose` gives another journal for
+        some requests."""
+        self._inner, self._labels = inner, labels
+        self._choose = choose or (lambda request: journal)
         self._wall_ns, self._clock_ns, self._make_id = wall_ns, clock_ns, make_id
 
     def begin(self, request: Request) -> ExchangeRecorder:
         """Return the recorder of a request without a body, for an owner that knows what passes after it."""
-        recorder = ExchangeRecorder(self._journal, self._clock_ns)
+        recorder = ExchangeRecorder(self._choose(request), self._clock_ns)
         recorder.whole_request(lambda: self._request_head(request), b"")
         return recorder
 
     async def handle_async_request(self, request: Request) -> Response:
-        recorder = ExchangeRecorder(self._journal, self._clock_ns)
+        recorder = ExchangeRecorder(self._choose(request), self._clock_ns)
         body = request.stream.take()
         if "upgrade" in request.extensions:
             recorder.whole_request(lambda: self._request_head(request), b"")

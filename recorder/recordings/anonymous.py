@@ -32,9 +32,8 @@ from recorder.model.events import (
     WebSocketTurn,
 )
 from recorder.wire.content.filler import FillerKey
-from recorder.wire.content.shape import Shaper, unkept
+from recorder.wire.content.shape import Shaper
 from recorder.wire.dialects import DIALECTS, by_name
-from recorder.wire.dialects.json_values import decoded_or_none
 from recorder.wire.framing import SSE
 from recorder.wire.framing.sse import ends_message
 from recorder.wire.providers import PROVIDERS
@@ -127,7 +126,7 @@ class Anonymizer:
             elif kind == "comment":
                 changed = shaper.comment(raw)
             elif kind in ("body", "sent"):
-                changed = _document(shaper, self._key, raw)
+                changed = shaper.body(raw)
             elif kind == "end":
                 changed = self._end(raw, sums)
             else:
@@ -137,7 +136,7 @@ class Anonymizer:
     def _request(self, group: Sequence[Event], shaper: Shaper) -> Iterator[Event]:
         head, *parts = group
         record = msgspec.json.decode(head.raw, type=RequestRecord)
-        body = _document(shaper, self._key, b"".join(part.raw for part in parts))
+        body = shaper.body(b"".join(part.raw for part in parts))
         size, digest = len(body), sha256(body).hexdigest()
         websocket = record.websocket
         if isinstance(websocket, WebSocketTurn):
@@ -310,11 +309,3 @@ def _split(group: Sequence[Event], raw: bytes) -> Iterator[Event]:
         if raw[at:end] or number == 1:
             yield replace(event, raw=raw[at:end])
         at = end
-
-
-def _document(shaper: Shaper, key: FillerKey, body: bytes) -> bytes:
-    """Return the shape of a body. What is no JSON is not kept, but for its size."""
-    begins_as_json = body.lstrip()[:1] in (b"{", b"[")
-    if not body or begins_as_json or decoded_or_none(body) is not None:
-        return shaper.document(body)
-    return unkept(body, key)

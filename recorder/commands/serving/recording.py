@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import click
 from sqlalchemy import URL
@@ -24,6 +26,7 @@ from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
 from recorder.model.text import safe_text
 from recorder.proxy.app import Proxy
+from recorder.proxy.content_level import FULL, ContentLevels, Level, journal_by_level
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.http.network import DIRECT, Network
@@ -36,6 +39,7 @@ from recorder.store.location import database_name, journal_root
 from recorder.store.maintain.declared import schema_differences, sentence
 from recorder.store.schema import STALE
 from recorder.store.write.writer import Store
+from recorder.wire.content.filler import KEY_BYTES
 from recorder.wire.redaction.headers import is_secret_header
 from recorder.wire.upstreams import is_public
 
@@ -91,6 +95,7 @@ async def recording(
     ending: Ending | None = None,
     network: Network = DIRECT,
     recorded: Callable[[Transport, ExchangeJournal], Transport] = RecordingTransport,
+    levels: ContentLevels = FULL,
 ) -> AsyncIterator[Proxy]:
     """Yield the proxy that records into a database, or to where its journal is shipped; `recorded` makes the transport
     that does so.
@@ -109,6 +114,8 @@ async def recording(
     journal = Journal(root, new_id(), durable=durability == "strict")
     ingester = IngesterSupervisor(into.url if isinstance(into, Prefix) else into, journal.directory)
     metered = journal if meter is None else meter.attach(journal, ingester)
+    if not levels.are_full:
+        recorded = partial(RecordingTransport, choose=journal_by_level(levels, metered, content_secret(root)))
     transport = recorded(upstream, metered)
     if durability == "strict":
         transport = DurableTransport(transport, journal)
@@ -121,6 +128,42 @@ async def recording(
         finally:
             await transport.aclose()
             journal.close()
+
+
+def content_secret(root: Path) -> bytes:
+    """Return the secret of the filler of a log, of its file beside the journals; made when it is asked for first.
+
+    It is the same after a restart, so that a conversation that goes on has the same beginning. Raises `UsageError`.
+    """
+    path = root.with_name(f"{root.name}.content-key")
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "wb") as file:
+                file.write(os.urandom(KEY_BYTES))
+        secret = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{path}, the key of what stands in place of texts, cannot be used: {error.strerror}."
+        ) from error
+    if len(secret) != KEY_BYTES:
+        raise UsageError(f"{path} is not a key of recorder: move it away, and a new one is made.")
+    return secret
+
+
+def parse_level(given: str) -> tuple[str, Level]:
+    """Return an upstream, or an empty text for all others, and its level. Raises `UsageError`."""
+    upstream, _, level = given.rpartition("=")
+    if level not in get_args(Level):
+        raise UsageError(f"{given!r} is not a level of content: full, shape or none, or UPSTREAM=LEVEL.")
+    return upstream, cast(Level, level)
+
+
+def levels_of(given: Iterable[tuple[str, Level]]) -> ContentLevels:
+    """Return the levels that are given, the last of each upstream."""
+    found = dict(given)
+    return ContentLevels(found.pop("", "full"), found)
 
 
 def _require_usable(url: URL) -> None:

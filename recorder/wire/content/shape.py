@@ -20,7 +20,7 @@ from typing import Any
 
 from recorder.wire.content.filler import Filler, FillerKey
 from recorder.wire.dialects import DIALECTS, Dialect
-from recorder.wire.dialects.json_values import decoded, names
+from recorder.wire.dialects.json_values import decoded, decoded_or_none, names
 from recorder.wire.dialects.keys import DONE
 from recorder.wire.framing import Framing
 from recorder.wire.framing.sse import BOM
@@ -74,7 +74,7 @@ class Shaper:
 
     def __init__(self, key: FillerKey, dialect: Dialect, *, maps_ids: bool = False) -> None:
         """With `maps_ids` ids become others of their form, the same one the same."""
-        self._key, self._dialect = key, dialect
+        self._key, self.dialect = key, dialect
         self._maps_ids = maps_ids
         self._pieces = frozenset(path.replace(".*", "") for path in dialect.fields.pieces)
         self._lanes: dict[tuple[Any, ...], tuple[str | None, Filler]] = {}
@@ -82,6 +82,13 @@ class Shaper:
     def document(self, data: bytes) -> bytes:
         """Return the shape of a body, or of a message of the client. Never raises."""
         return self._json(data, is_piece=False) if data else data
+
+    def body(self, data: bytes) -> bytes:
+        """Return the shape of a body. What is no JSON is not kept, but for its size."""
+        begins_as_json = data.lstrip()[:1] in (b"{", b"[")
+        if not data or begins_as_json or decoded_or_none(data) is not None:
+            return self.document(data)
+        return unkept(data, self._key)
 
     def frame(self, raw: bytes, framing: Framing) -> bytes:
         """Return the shape of an event of a stream, of any framing. Never raises."""
@@ -98,7 +105,7 @@ class Shaper:
         """Return the shape of the payload of an event."""
         if data.strip() == DONE.encode():
             return data
-        inner = self._dialect.unwrapped(data)
+        inner = self.dialect.unwrapped(data)
         if inner is data or inner == data:
             return self._json(data, is_piece=True)
         coded = b64encode(inner)  # within the payload, in base64: Bedrock
