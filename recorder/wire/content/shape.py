@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from recorder.wire.content.filler import Filler, FillerKey
@@ -47,7 +48,6 @@ _TOOLS = names("name tool_name toolName recipient_name allowedFunctionNames allo
 _CALLED_WITH = names("args arguments rawInput raw_input parsed_arguments")
 _OTHER_INPUTS = names("audio moderation")
 _ANSWERED_WITH = names("functionResponse function_response")
-_SUMMARIES = names("auto concise detailed none")  # that a request asks for; else it is one
 _NO_ARGUMENTS = names("null {}")
 _PIECES = names("delta inputTextDelta")
 _PLACES = names("""
@@ -61,6 +61,7 @@ _ID_HEAD = re.compile(r"(?:[a-z]{2,10}_){1,2}|chatcmpl-|gen-")
 _LONG_HEX = re.compile(r"[0-9a-f-]{16,}")
 _WORD = re.compile(r"@?[A-Za-z0-9_][A-Za-z0-9_.:/@+-]{0,127}")
 _TIME = re.compile(r"[0-9T:.Z+-]{1,40}")
+_SUMMARY = re.compile("auto|concise|detailed|none")
 _DATA_URL = re.compile(rb"data:[\w/.+-]{1,80};base64,")
 
 _TOKEN = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(\s*:)?|\\?\Z)|-?[0-9][0-9.eE+-]*', re.DOTALL)
@@ -164,7 +165,9 @@ class Shaper:
         is_text: bool,
     ) -> None:
         """Add how each token of a value is filled, in their order; None for one that stays."""
-        if isinstance(value, dict):
+        if isinstance(value, str):
+            plan.append(self._key.filled if is_text else self._fill(value, path, holders, is_piece=is_piece))
+        elif isinstance(value, dict):
             is_text = is_text or _is_called_with(path)
             is_named = is_text or path[-1:] == ("properties",)
             for name, inner in value.items():
@@ -174,26 +177,18 @@ class Shaper:
             is_text = is_text or (path[-1:] != ("input",) and _is_called_with(path))  # that has items
             for inner in value:
                 self._add(plan, inner, (*path, "*"), holders, is_piece=is_piece, is_text=is_text)
-        elif isinstance(value, str):
-            plan.append(self._key.filled if is_text else self._fill(value, path, holders, is_piece=is_piece))
         elif value is not None and not isinstance(value, bool):
             plan.append(self._key.number if is_text else None)
 
     def _fill(self, value: str, path: tuple[str, ...], holders: _Holders, *, is_piece: bool) -> _Fill | None:
         """Return how a string is filled; None if it stays."""
-        path = tuple(step for step in path if step != "*")
-        name = path[-1] if path else ""
-        if (name in _IDS or _ID_NAMED.fullmatch(name)) and _ID.fullmatch(value):
-            return self._id_between_quotes if self._maps_ids else None
-        if name == "summary" and value in _SUMMARIES:
-            return None
-        form = _TIME if name in _TIMES else _WORD
-        is_structure = name in _TIMES or _is_word(name, holders[-1] if holders else {})
-        if is_structure and form.fullmatch(value):
-            return None
+        name = next((step for step in reversed(path) if step != "*"), "")
+        form = _form_of(name)
+        if form is not None and form.fullmatch(value) and _is_structure(name, holders[-1] if holders else {}):
+            return self._id_between_quotes if self._maps_ids and form is _ID else None
         if name == "arguments" and value in _NO_ARGUMENTS:
             return None
-        if is_piece and (not _PIECES.isdisjoint(path) or ".".join(path) in self._pieces):
+        if is_piece and (not _PIECES.isdisjoint(path) or ".".join(path).replace(".*", "") in self._pieces):
             return self._lane(path, holders).filled
         return self._whole
 
@@ -260,13 +255,23 @@ def unkept(data: bytes, key: FillerKey) -> bytes:
     return placeholder("content", len(data)) + b" " + key.digest(data).hex().encode()
 
 
-def _is_word(name: str, holder: Mapping[str, Any]) -> bool:
-    """Return whether a member has a word of the protocol, or the name of a tool."""
+@lru_cache(maxsize=4096)  # the names of an API are few
+def _form_of(name: str) -> re.Pattern[str] | None:
+    """Return the form of a value that makes it structure in a member of that name; None if nothing does."""
+    if name in _IDS or _ID_NAMED.fullmatch(name):
+        return _ID
+    if name in _TIMES:
+        return _TIME
+    if name == "summary":  # that a request asks for; else it is one
+        return _SUMMARY
+    return _WORD if name in _WORDS or name in _TOOLS or name.startswith("$") or name == "code" else None
+
+
+def _is_structure(name: str, holder: Mapping[str, Any]) -> bool:
+    """Return whether a member of such a name is one, by those beside it."""
     if name == "code":  # of an error; else it is a program
         return "message" in holder
-    if name in _TOOLS:
-        return "role" not in holder
-    return name in _WORDS or name.startswith("$")
+    return name not in _TOOLS or "role" not in holder
 
 
 def _is_called_with(path: tuple[str, ...]) -> bool:

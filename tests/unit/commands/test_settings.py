@@ -70,6 +70,7 @@ VALUES = {
     "host": "::1",
     "allow_origin": "http://localhost:1",
     "at": "3s",
+    "content": "shape",
     "dialect": "mcp",
     "since": "3d",
     "until": "3d",
