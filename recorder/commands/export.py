@@ -67,8 +67,8 @@ _TAKEN_BY = {
     "page, without secrets, that a browser opens without network. perfetto: a trace of the times, without texts, for "
     "ui.perfetto.dev and speedscope. otlp-json: the spans of OpenTelemetry, one line of OTLP/JSON an exchange. chat: a "
     "line of messages for each conversation, for fine-tuning and evals. mooncake: a line of lengths, gaps and shared "
-    "prefixes for each request, without texts, for AIPerf and Dynamo. atif: a line of steps for each agent, for "
-    "Harbor. parquet: the views of all sessions, as files in DIR.",
+    "prefixes for each request, without texts, for AIPerf and Dynamo; an input whose tokens nobody reported is "
+    "estimated. atif: a line of steps for each agent, for Harbor. parquet: the views of all sessions, as files in DIR.",
 )
 @exchange_option
 @flag("--allow-gaps", help="With sse: also bodies of which some bytes were not kept.")
