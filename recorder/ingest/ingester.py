@@ -290,11 +290,13 @@ class Ingester:
 
     def _write(self, batch: Batch, place: Position | None) -> None:
         whole = self._recent.add(batch.exchanges, batch.events)
+        results = self._recent.new_results()
 
         def write() -> None:
             self._store.add_sessions(batch.sessions)
             self._store.add_exchanges(batch.exchanges)
             self._append(batch.events, whole)
+            self._store.projector.add_results(results)
             if place is not None:
                 self._store.set_offset(self._recorder_id, *place)
 

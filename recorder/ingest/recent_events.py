@@ -13,8 +13,11 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from recorder.model.events import BODY_KINDS, Event, Exchange
+from recorder.projections.fold import Folding
+from recorder.projections.rows import ResultRow
 from recorder.store.write.links import Key, key_of
 from recorder.store.write.projector import Whole
+from recorder.wire.dialects import tells_targets
 
 LIMIT_BYTES = 32 * 2**20
 """Some 50,000 small events, a thousand answers at once. To read an event back takes a fifth of what it takes to fold
@@ -27,6 +30,8 @@ class _OpenExchange(msgspec.Struct):
     exchange: Exchange
     events: list[Event] = msgspec.field(default_factory=list)
     size_bytes: int = 0
+    folding: Folding | None = None  # of a stream that has results for calls of others, which do not wait for its end
+    told: int = 0  # of these results
 
 
 class RecentEvents:
@@ -48,11 +53,12 @@ class RecentEvents:
             if exchange is None:
                 if event.pos or key not in exchanges:
                     continue
-                exchange = self._open[key] = _OpenExchange(exchanges[key])
+                exchange = self._open[key] = _opened(exchanges[key])
             elif event.pos != len(exchange.events):
                 self._drop(key)
                 continue
             exchange.events.append(event)
+            _tell(exchange, event)
             size_bytes = EVENT_BYTES + len(event.raw)
             exchange.size_bytes += size_bytes
             self._size_bytes += size_bytes
@@ -62,6 +68,16 @@ class RecentEvents:
         while self._size_bytes > LIMIT_BYTES:
             self._drop(next(iter(self._open)))  # the longest open, most likely the longest
         return ended
+
+    def new_results(self) -> list[ResultRow]:
+        """Return the results for calls of others that streams have since this was asked last."""
+        found: list[ResultRow] = []
+        for exchange in self._open.values():
+            if exchange.folding is not None:
+                rows = exchange.folding.rows_of("results")
+                found += rows[exchange.told :]
+                exchange.told = len(rows)
+        return found
 
     def sessions_saying(self, ids: Iterable[str]) -> set[str]:
         """Return the sessions of the exchanges here whose response has one of some ids so far."""
@@ -80,3 +96,19 @@ class RecentEvents:
 
     def _drop(self, key: Key) -> None:
         self._size_bytes -= self._open.pop(key).size_bytes
+
+
+def _opened(exchange: Exchange) -> _OpenExchange:
+    answers_others = tells_targets(exchange.method, exchange.target)
+    return _OpenExchange(exchange, folding=Folding(exchange) if answers_others else None)
+
+
+def _tell(exchange: _OpenExchange, event: Event) -> None:
+    if exchange.folding is None:
+        return
+    try:
+        exchange.folding.apply(event)
+    except MemoryError:
+        raise
+    except Exception:  # a fault of this program, which is noted when the exchange ends and is projected
+        exchange.folding = None

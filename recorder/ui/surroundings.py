@@ -25,10 +25,12 @@ from recorder.store.queries.session_state import (
     FoldedExchange,
     Results,
     call_keys,
+    folded_exchange,
     requested,
     superseded_by,
 )
 from recorder.store.schema import TEXT
+from recorder.wire.dialects import tells_targets
 
 # All exchanges, if a request that was projected has a result of one of the calls; else those that are not projected.
 _SOURCES = text(f"""SELECT x.exchange_id FROM exchanges AS x
@@ -141,7 +143,7 @@ class Surroundings:
             if each.exchange_id in self._requests:
                 rows = self._requests[each.exchange_id].at(wall_ns) or ()
                 every.add(rows)
-                if each.started_ns > own.started_ns or each.exchange_id == own.exchange_id:
+                if self._may_answer(each):
                     later.add(rows)
             if each.exchange_id in self._copies:
                 copy = self._copies[each.exchange_id].at(wall_ns)
@@ -172,7 +174,7 @@ class Surroundings:
         said_ns: dict[tuple[str, str], int] = {}
         latest_ns = 0
         for _, each in self._everything:
-            if not is_retrieved and each.exchange_id != own.exchange_id and each.started_ns <= own.started_ns:
+            if not is_retrieved and not self._may_answer(each):
                 continue
             if answered_ns is not None and each.started_ns > answered_ns:
                 return
@@ -192,7 +194,15 @@ class Surroundings:
             if all(_is_answered(call, results, own.started_ns) for call in calls):
                 answered_ns = latest_ns
 
+    def _may_answer(self, other: Exchange) -> bool:
+        """Return whether an exchange may have results of the calls: a later one, or a stream that answers others."""
+        own = self._exchange
+        is_later = other.started_ns > own.started_ns or other.exchange_id == own.exchange_id
+        return is_later or tells_targets(other.method, other.target)
+
     async def _read_request(self, log: LogReader, exchange: Exchange) -> _Known:
+        if tells_targets(exchange.method, exchange.target):
+            return await self._read_stream(log, exchange)
         events: list[Event] = []
         is_final = False
         async for event in log.events(exchange.session_id, exchange.exchange_id):
@@ -202,6 +212,13 @@ class Surroundings:
                 is_final = True
                 break
         return _Known(await asyncio.to_thread(self._results, exchange, events), is_final)
+
+    async def _read_stream(self, log: LogReader, exchange: Exchange) -> _Known:
+        """Read the results that a stream has for the calls of others."""
+        folded = await folded_exchange(log, exchange)
+        rows = [row for row in folded["results"] if row.call_key in self._keys]
+        says = [_Said(row.started_ns, rows[:count]) for count, row in enumerate(rows, 1)]
+        return _Known(says, folded["exchanges"][0].status is not None)
 
     def _results(self, exchange: Exchange, events: Sequence[Event]) -> list[_Said]:
         """Return the results that a request has for the calls, after each of its events at which there are others."""

@@ -14,6 +14,7 @@ from mcp.client.sse import sse_client
 
 from tests.support.mcp_shop import Bought, buy, serving_mcp
 from tests.support.server import run, running, serving, wait_until
+from tests.support.viewer_api import viewing
 
 CALLS = "SELECT name, output, failed, status, latency_ns FROM tool_calls WHERE session_name = :s ORDER BY exchange_id"
 MODES = ("legacy", "2026-07-28")
@@ -85,20 +86,44 @@ def test_lint_finds_nothing_in_what_the_sdk_takes(recording: Recording, mode: st
     assert ran.code == 0, ran.text
 
 
-def test_the_transport_of_2024_is_read_as_mcp(tmp_path: Path) -> None:
-    async def bought_at(url: str) -> Bought:
-        async with Client(sse_client(url), mode="legacy") as client:
-            return await buy(client)
+def given(db: Path) -> list[tuple[str, str, bool]]:
+    """The calls of a log with their results."""
+    calls = rows(db, "SELECT name, output, failed FROM tool_calls ORDER BY exchange_id")
+    return [(row["name"], row["output"], bool(row["failed"])) for row in calls]
 
+
+async def changes(db: Path, number: int) -> list[Any]:
+    """What the viewer changes in the document of an exchange, event by event."""
+    async with viewing(db) as viewer:
+        track = await viewer.json(f"/api/sessions/latest/exchanges/{number}/track?at=0")
+    ops = []
+    for step in track["steps"]:
+        ops += step[1]
+    return ops
+
+
+def test_the_transport_of_2024_is_read_as_mcp_while_its_stream_goes_on(tmp_path: Path) -> None:
     db = tmp_path / "recorder.db"
+
+    def shown(got: Bought) -> str:
+        wait_until(lambda: given(db) == got.calls)
+        first = json.loads(run(db, "show", "latest:5", "--json").out)  # the first call alone
+        return str(first["exchanges"][0]["items"][0]["output"])
+
+    async def bought_at(url: str) -> tuple[Bought, str]:
+        async with Client(sse_client(url), mode="legacy") as client:
+            got = await buy(client)
+            return got, await asyncio.to_thread(shown, got)
+
     with serving_mcp(is_of_2024=True) as shop, serving(db, "--upstream", f"shop={shop}") as serve:
-        got = asyncio.run(bought_at(f"{serve.base}/shop/sse"))
+        got, first = asyncio.run(bought_at(f"{serve.base}/shop/sse"))
+        assert first == "3"
         wait_until(
             lambda: rows(db, "SELECT method FROM exchange_summary WHERE method = 'GET' AND status = 'completed'")
         )
     assert {row["api"] for row in rows(db, "SELECT api FROM exchange_summary WHERE method = 'POST'")} == {"mcp"}
-    calls = rows(db, "SELECT name, output, failed FROM tool_calls ORDER BY exchange_id")
-    assert [(row["name"], row["output"], bool(row["failed"])) for row in calls] == got.calls
+    assert given(db) == got.calls
+    assert ["set", ["items", 0, "output"], "3"] in asyncio.run(changes(db, 5))
     events = rows(db, "SELECT type FROM events WHERE kind = 'frame' ORDER BY pos LIMIT 2")
     assert [row["type"] for row in events] == ["endpoint", "result"]
     assert rows(db, "SELECT * FROM anomalies") == []

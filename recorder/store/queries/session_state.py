@@ -33,6 +33,7 @@ from recorder.store.queries.costs import CostSum, ExchangeCost, exchange_costs, 
 from recorder.store.queries.outlines import spans as spans_of
 from recorder.store.queries.reader import LogReader
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, before, earlier
+from recorder.wire.dialects import tells_targets
 
 Numbered = Sequence[tuple[int, Exchange]]
 
@@ -332,10 +333,14 @@ class _Folds:
         return others
 
     async def find_results(self, results: Results, exchange: Exchange, begun: Numbered) -> None:
-        """Read the requests after an exchange until its calls have their results."""
+        """Read the streams that answer other exchanges, and the requests after one until its calls have results."""
         items = self.rows.get(exchange.exchange_id, _NO_ROWS)["items"]
         calls = [item for item in items if item.kind == "tool_call" and item.output is None]
         first_ns = self.first_ns(exchange) if calls else 0
+        for number, other in begun if calls else ():
+            if tells_targets(other.method, other.target):
+                await self.fold(number, other)
+                results.add(self.rows.get(other.exchange_id, _NO_ROWS)["results"])
         for _, later in begun if calls else ():
             found = [(call, results.of(call, first_ns)) for call in calls]
             if all(result is not None and results.is_of_thread(call, result) for call, result in found):

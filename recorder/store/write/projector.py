@@ -29,7 +29,7 @@ from recorder.model.ids import BEFORE_ALL
 from recorder.model.text import storable
 from recorder.projections.exchanges import RepeatedCalls, repeated_calls
 from recorder.projections.fold import Folding, Rows
-from recorder.projections.rows import TABLES
+from recorder.projections.rows import TABLES, ResultRow
 from recorder.store.bodies.rows import whole_events
 from recorder.store.engine import Database, schema_named
 from recorder.store.queries.resumed_response import EARLIER_EVENTS, MAY_RESUME, RESUMING, before, earlier
@@ -171,6 +171,11 @@ class Projector:
             some = list(wanted)[first : first + TOGETHER]
             later = self._project(some, _Known(whole, in_order=in_order, is_new=is_new))
             self._project([key for key in later if key not in wanted], _Known(whole, in_order=in_order, is_new=False))
+
+    def add_results(self, rows: Sequence[ResultRow]) -> None:
+        """Add the results that an exchange which goes on has for calls of others: its own projection has them, too."""
+        if rows:
+            self._database.run_all([*_inserts({"results": list(rows)})])
 
     def _project(self, keys: Sequence[Key], known: _Known) -> list[Key]:
         """Project some exchanges together, or each alone if that fails. Return those that resume one of them."""
