@@ -1,7 +1,7 @@
 """Edges, collectors, and the object store between them, which refuses, repeats, loses answers and is away.
 
 async with FaultyStore(seed) as store:
-    with edge(home, store, *everywhere(upstream.base)) as serve, collector(db, store) as collect: …
+    with edge(home, store, *everywhere(upstream.base)) as serve, collector(db, home, store) as collect: …
     store.is_away = True
 """
 
@@ -20,8 +20,9 @@ from typing import Any, Self
 from urllib.request import urlopen
 
 import pytest
+from sqlalchemy import URL as SqlURL
 
-from tests.support.server import Serving, environment, started
+from tests.support.server import Serving, address, environment, started
 
 BUCKET = "segments"
 URL = f"s3://{BUCKET}/edges"
@@ -118,10 +119,10 @@ def edge(home: Path, store: FaultyStore, *options: str) -> AbstractContextManage
 
 
 @contextlib.contextmanager
-def collector(db: Path, store: FaultyStore) -> Iterator[Serving]:
+def collector(db: Path | SqlURL, home: Path, store: FaultyStore) -> Iterator[Serving]:
     """A collector into a database; `port` is that of its metrics."""
-    words = ("collect", URL, "--db", str(db), "--admin-port", "0")
-    with started(db, db.parent, *words, listening=_ADMIN, variables=store.variables) as collect:
+    words = ("collect", URL, "--db", address(db), "--admin-port", "0")
+    with started(home / "none.db", home, *words, listening=_ADMIN, variables=store.variables) as collect:
         yield collect
 
 

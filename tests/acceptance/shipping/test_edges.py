@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from sqlalchemy import URL
 
 from tests.acceptance import test_crash
 from tests.support import scripts
@@ -32,9 +33,17 @@ def script_of(id: str) -> list[Action]:
 class Fleet:
     """Edges and collectors that are killed and started again. Each edge has a home of its own."""
 
-    def __init__(self, folder: Path, store: FaultyStore, upstream: Upstream, stack: ExitStack, dice: random.Random):
+    def __init__(
+        self,
+        folder: Path,
+        db: Path | URL,
+        store: FaultyStore,
+        upstream: Upstream,
+        stack: ExitStack,
+        dice: random.Random,
+    ) -> None:
         self._folder, self._store, self._upstream, self._stack, self._dice = folder, store, upstream, stack, dice
-        self.db = folder / "log.db"
+        self.db = db
         self.edges: dict[int, Serving] = {}
         self.collectors: dict[int, Serving] = {}
 
@@ -46,7 +55,7 @@ class Fleet:
         self.edges[number] = await asyncio.to_thread(self._stack.enter_context, made)
 
     async def start_collector(self, number: int) -> None:
-        made = collector(self.db, self._store)
+        made = collector(self.db, self._folder, self._store)
         self.collectors[number] = await asyncio.to_thread(self._stack.enter_context, made)
 
     async def start(self, edges: int, collectors: int) -> None:
@@ -100,11 +109,11 @@ async def round_of(fleet: Fleet, name: str, streams: int, dice: random.Random) -
     return [task.result() for task in asking]
 
 
-async def survive(folder: Path, seed: int, *, edges: int, streams: int, kills: int) -> scripts.Report:
+async def survive(folder: Path, db: Path | URL, seed: int, *, edges: int, streams: int, kills: int) -> scripts.Report:
     dice, received = random.Random(seed), list[Received]()
     async with Upstream(script_of) as upstream, FaultyStore(seed) as store:
         with contextlib.ExitStack() as stack:
-            fleet = Fleet(folder, store, upstream, stack, dice)
+            fleet = Fleet(folder, db, store, upstream, stack, dice)
             await fleet.start(edges, 2)
             for number in range(kills):
                 received += await round_of(fleet, str(number), streams, dice)
@@ -121,15 +130,19 @@ async def survive(folder: Path, seed: int, *, edges: int, streams: int, kills: i
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-async def test_nothing_is_lost_or_twice_whatever_is_killed_or_away(tmp_path: Path, seed: int) -> None:
-    report = await survive(tmp_path, seed, edges=8, streams=4, kills=12)
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+async def test_nothing_is_lost_or_twice_whatever_is_killed_or_away(
+    request: pytest.FixtureRequest, tmp_path: Path, seed: int, engine: str
+) -> None:
+    db = tmp_path / "log.db" if engine == "sqlite" else request.getfixturevalue("postgres_database")
+    report = await survive(tmp_path, db, seed, edges=8, streams=4, kills=12)
     log.warning("%s", report._replace(findings=report.findings[:5]))
     assert (report.findings, report.gap_bytes) == ([], 0)
     assert report.received_bytes > 0
-    assert_it_verifies(tmp_path / "log.db")
+    assert_it_verifies(db)
 
 
-def assert_it_verifies(db: Path) -> None:
+def assert_it_verifies(db: Path | URL) -> None:
     """Projections, as they came, are what a rebuild makes of the log."""
     verified = run(db, "verify")
     assert verified.code == 0, verified.out
