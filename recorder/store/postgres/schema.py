@@ -100,7 +100,7 @@ _PLAN = "EXPLAIN (VERBOSE, COSTS OFF) SELECT * FROM {0}"
 _AS_WRITTEN = {"geqo": "off", "join_collapse_limit": "1", "from_collapse_limit": "1"}
 """Settings with which a server joins tables in the order in which they are written: it looks for no better one."""
 
-_NAME = re.compile(r"\b(?P<base>[a-z]\w*?)(?:_\d+)?\b")
+_NAME = re.compile(r"\b(?P<base>[a-z]\w*?)(?:_\d+)*\b")
 _FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (?:\w+\.)?(\w+)\(.*?\$\$(.*?)\$\$", re.DOTALL)
 
 

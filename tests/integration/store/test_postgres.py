@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -157,6 +158,18 @@ def test_views_are_made_again_under_a_view_of_somebody_else(postgres_database: U
 
 
 # -- what is long
+
+
+def test_a_log_that_was_dumped_and_restored_has_the_declared_schema(
+    postgres_server: Server, postgres_database: URL, tmp_path: Path
+) -> None:
+    """A dump has other names in views: those that the server writes."""
+    dumped, restored = tmp_path / "log.dump", postgres_server.create()
+    options = ["--schema", SCHEMA, "--format", "custom", "--file", str(dumped)]
+    subprocess.run(["pg_dump", *options, conninfo(postgres_database)], check=True)
+    subprocess.run(["pg_restore", "--exit-on-error", "--dbname", conninfo(restored), str(dumped)], check=True)
+    assert schema_differences(database_url(restored)) == []
+    postgres_server.drop(restored)
 
 
 def test_of_a_long_exchange_only_a_few_rows_are_in_memory(store: Store) -> None:
