@@ -36,12 +36,12 @@ from recorder.commands.serving.viewer import ui_port_option, viewing
 from recorder.commands.terminal.options import Parsed, database_option
 from recorder.commands.terminal.output import echo, log_to_stderr
 from recorder.errors import UsageError
-from recorder.proxy.content_level import Level
 from recorder.proxy.http import server
 from recorder.proxy.http.network import Network
 from recorder.proxy.routing import Routes
 from recorder.shipping.bucket import Bucket, Prefix, parse_prefix
 from recorder.store.location import chosen_url, database_name
+from recorder.wire.content import Level
 
 
 @click.command()
@@ -102,7 +102,7 @@ def command(
     into = chosen_url(db) if ship is None else _shipping(ctx, ship)
     make_proxy = partial(door.make_proxy, websocket=not no_websocket)
     options: dict[str, Any] = {"durability": durability, "network": network, "make_proxy": make_proxy}
-    options["levels"] = levels_of(content)
+    options["levels"] = levels_of(content)._replace(has_tokens=door.tokens is not None)
     with announced(door.ready_file) as announce:
         server.run(_serve(into, door, announce, admin_port, ui_port, options))
 

@@ -14,6 +14,7 @@ from recorder.commands.terminal.table import Column, write_table
 from recorder.errors import NotFoundError, UsageError
 from recorder.model.text import safe_text
 from recorder.proxy.routing import parse_tags
+from recorder.wire.content import LEVELS, Level
 
 file_option = click.option(
     "--file",
@@ -37,6 +38,12 @@ def command() -> None:
 @click.option("--team", metavar="NAME", help="The team of the owner, for `recorder usage --by team`.")
 @click.option("--tag", metavar="TAG", multiple=True, help="A tag of each request. Can be given many times.")
 @click.option("--upstream", metavar="NAME", multiple=True, help="Only this upstream. Can be given many times.")
+@click.option(
+    "--content",
+    type=click.Choice(LEVELS),
+    default="full",
+    help="What is kept of bodies, at most, as with `recorder serve --content`.",
+)
 @file_option
 def add(
     name: str,
@@ -44,6 +51,7 @@ def add(
     team: str | None,
     tag: tuple[str, ...],
     upstream: tuple[str, ...],
+    content: Level,
     file: Path | None,
 ) -> None:
     """Make a token, and print it: once, since the file has only its digest. A running server knows it at once.
@@ -60,7 +68,7 @@ def add(
     if any(token.name == name for token in known):
         raise UsageError(f"There is a token {name!r} already: revoke it first, or give another name.")
     text, digest = new_token()
-    made = NamedToken(name, digest, owner or name, team, tuple(parse_tags(",".join(tag))), upstream)
+    made = NamedToken(name, digest, owner or name, team, tuple(parse_tags(",".join(tag))), upstream, content)
     write_tokens(path, [*known, made])
     write_line(text)
     echo(safe_text(f"Give it to its owner: it is not shown again. {path} has its digest."))
@@ -82,8 +90,9 @@ def list_command(file: Path | None, format: str) -> None:
     elif tokens:
         lines = []
         for token in tokens:
-            lines.append([token.name, token.owner, token.team, ", ".join(token.tags), ", ".join(token.upstreams)])
-        columns = [Column(name, least=NAME_LIMIT) for name in ("name", "owner", "team", "tags", "upstreams")]
+            tags, upstreams = ", ".join(token.tags), ", ".join(token.upstreams)
+            lines.append([token.name, token.owner, token.team, tags, upstreams, token.content])
+        columns = [Column(name, least=NAME_LIMIT) for name in ("name", "owner", "team", "tags", "upstreams", "content")]
         write_table(columns, lines)
     if not tokens:
         raise NotFoundError(f"There is no token in {path}: `recorder token add NAME` makes one.")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,6 +22,7 @@ from recorder.model.events import SWITCHED, RequestHead, ResponseHead
 from recorder.proxy.http.messages import Request, Sink
 from recorder.proxy.recording import ExchangeJournal, RecordWriter
 from recorder.proxy.routing import Origin
+from recorder.wire.content import LEVELS, Level
 from recorder.wire.content.filler import BlankKey, FillerKey
 from recorder.wire.content.shape import Shaper, unkept
 from recorder.wire.content_coding import Decoder, UndecodableError
@@ -30,22 +31,21 @@ from recorder.wire.framing import JSON_ARRAY, SSE, Framing, Splitter
 from recorder.wire.framing.sse import Piece, begins_stream
 from recorder.wire.request_body import REQUEST_LIMIT, decoded_body
 
-Level = Literal["full", "shape", "none"]
-
 BODY_LIMIT = REQUEST_LIMIT  # of what is held: of a document, or of one event; a longer one is not kept
 
 _CODED = "content-encoding"
 
 
 class ContentLevels(NamedTuple):
-    """The levels at which a recorder keeps bodies: of some upstreams, and of all others."""
+    """The levels at which a recorder keeps bodies: of some upstreams, of all others, and of some tokens less."""
 
     otherwise: Level = "full"
     of_upstreams: Mapping[str, Level] = {}
+    has_tokens: bool = False
 
     @property
     def are_full(self) -> bool:
-        return {self.otherwise, *self.of_upstreams.values()} == {"full"}
+        return not self.has_tokens and {self.otherwise, *self.of_upstreams.values()} == {"full"}
 
 
 FULL = ContentLevels()
@@ -63,8 +63,10 @@ def journal_by_level(
 
     def choose(request: Request) -> ExchangeJournal:
         origin = request.extensions.get("recorder")
-        upstream = origin.upstream if isinstance(origin, Origin) else ""
-        return journals[levels.of_upstreams.get(upstream, levels.otherwise)]
+        if not isinstance(origin, Origin):
+            return journals[levels.otherwise]
+        of_upstream = levels.of_upstreams.get(origin.upstream, levels.otherwise)
+        return journals[max(of_upstream, origin.content, key=LEVELS.index)]
 
     return choose
 

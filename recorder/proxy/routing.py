@@ -23,6 +23,7 @@ from recorder.model.attribution import Attribution
 from recorder.model.events import LATEST
 from recorder.proxy.http.network import UNIX, socket_path
 from recorder.proxy.http.server_exchange import Bearer
+from recorder.wire.content import Level
 from recorder.wire.dialects import told_by_server
 from recorder.wire.providers import BY_NAME, PROVIDERS
 from recorder.wire.upstreams import ENDPOINTS, HOSTS, KNOWN, OTHER_PATHS, UPSTREAMS, VERSION, VERSIONLESS, join
@@ -78,6 +79,7 @@ class Origin(msgspec.Struct, frozen=True):
     session_fields: tuple[str, ...] = ()
     base: str | None = None  # of the upstream
     attribution: Attribution | None = None
+    content: Level = "full"  # what of it may be kept, at most
 
 
 class Route(Origin, frozen=True, kw_only=True):
@@ -152,6 +154,7 @@ class Routes:
             base=upstream.base,
             url=join(upstream.base, rest),
             attribution=_attribution(headers, bearer),
+            content="full" if bearer is None else bearer.content,
         )
 
     def _named(self, headers: Mapping[bytes, bytes]) -> str | None:

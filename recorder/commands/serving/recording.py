@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 import click
 from sqlalchemy import URL
@@ -26,7 +26,7 @@ from recorder.ingest.supervisor import IngesterSupervisor
 from recorder.journal.writer import Journal
 from recorder.model.text import safe_text
 from recorder.proxy.app import Proxy
-from recorder.proxy.content_level import FULL, ContentLevels, Level, journal_by_level
+from recorder.proxy.content_level import FULL, ContentLevels, journal_by_level
 from recorder.proxy.durable import DurableTransport
 from recorder.proxy.http.messages import Transport
 from recorder.proxy.http.network import DIRECT, Network
@@ -39,6 +39,7 @@ from recorder.store.location import database_name, journal_root
 from recorder.store.maintain.declared import schema_differences, sentence
 from recorder.store.schema import STALE
 from recorder.store.write.writer import Store
+from recorder.wire.content import LEVELS, Level
 from recorder.wire.content.filler import KEY_BYTES
 from recorder.wire.redaction.headers import is_secret_header
 from recorder.wire.upstreams import is_public
@@ -155,9 +156,9 @@ def content_secret(root: Path) -> bytes:
 def parse_level(given: str) -> tuple[str, Level]:
     """Return an upstream, or an empty text for all others, and its level. Raises `UsageError`."""
     upstream, _, level = given.rpartition("=")
-    if level not in get_args(Level):
+    if level not in LEVELS:
         raise UsageError(f"{given!r} is not a level of content: full, shape or none, or UPSTREAM=LEVEL.")
-    return upstream, cast(Level, level)
+    return upstream, level
 
 
 def levels_of(given: Iterable[tuple[str, Level]]) -> ContentLevels:

@@ -24,6 +24,7 @@ import platformdirs
 from recorder.errors import RecorderError, UsageError
 from recorder.files import save
 from recorder.proxy.http.server_exchange import Bearer
+from recorder.wire.content import Level
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class NamedToken(msgspec.Struct, frozen=True, omit_defaults=True):
     "Tags of each request that shows it."
     upstreams: tuple[str, ...] = ()
     "Names of the upstreams that it may use; none: all."
+    content: Level = "full"
+    "What is kept of bodies, at most: full, shape or none."
 
 
 _decode = msgspec.json.Decoder(list[NamedToken]).decode
@@ -133,5 +136,7 @@ class TokenFile:
         bearers = {}
         for token in tokens:
             is_valid = partial(self._has, token.sha256)
-            bearers[token.sha256] = Bearer(token.owner, token.team, token.tags, token.upstreams, is_valid)
+            bearers[token.sha256] = Bearer(
+                token.owner, token.team, token.tags, token.upstreams, token.content, is_valid
+            )
         return bearers

@@ -16,7 +16,7 @@ import http
 import logging
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -63,6 +63,7 @@ class Bearer(NamedTuple):
     team: str | None = None
     tags: tuple[str, ...] = ()
     upstreams: tuple[str, ...] = ()  # those that it may use, by their names; none: all
+    content: Literal["full", "shape", "none"] = "full"  # at most, of what its requests and their responses have
     is_valid: Callable[[], bool] = lambda: True  # still: a token may be revoked
 
     def may_use(self, upstream: str) -> bool:

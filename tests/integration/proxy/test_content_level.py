@@ -85,3 +85,20 @@ def test_types_and_sizes_of_events_and_tokens_are_those_of_a_full_log(logs: dict
     for path in logs.values():
         assert run(path, "verify").code == 0
         assert {each.end["status"] for each in entries(path)} == {"completed"}
+
+
+async def test_a_token_keeps_less_than_the_server(tmp_path: Path) -> None:
+    db, file = tmp_path / "log.db", tmp_path / "tokens.json"
+    tokens = [
+        run(db, "token", "add", level, "--content", level, "--file", file).text.strip() for level in ("full", "shape")
+    ]
+    async with await start(pace=0.05) as upstream:
+        with serving(db, *everywhere(upstream.base_url), "--tokens", str(file)) as serve:
+            async with httpx.AsyncClient(timeout=30) as client:
+                for token in tokens:
+                    await client.post(f"{serve.base}/t/{token}/v1/responses", json=CALLS[1][1])
+            await asyncio.to_thread(wait_until, lambda: all_ended(db, len(tokens)))
+    full, shape = sorted(entries(db), key=lambda each: each.exchange.started_ns)
+    assert QUESTION.encode() in full.request_body
+    assert QUESTION.encode() not in shape.request_body
+    assert len(shape.request_body) == len(full.request_body)

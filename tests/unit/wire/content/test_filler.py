@@ -62,6 +62,7 @@ def test_what_texts_begin_with_alike_their_fillers_begin_with_alike() -> None:
     shared = len("Read src/app.py and ")
     assert filled(one)[:shared] == filled(other)[:shared] != one[:shared]
     assert filled(one)[shared] != filled(other)[shared]
+    assert filled("xylophone")[1:] != filled("yylophone")[1:]
     assert filled(one) != FillerKey(b"x" * 32).filled(written(one)).decode()
 
 
