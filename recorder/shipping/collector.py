@@ -108,6 +108,8 @@ class Collector:
         for recorder_id in [*self._held]:
             if recorder_id not in found:
                 self._drop(recorder_id)
+        for recorder_id in self._quiet.keys() - found.keys():
+            del self._quiet[recorder_id]
         wanted = self._wanted(found)
         has_taken = False
         for begin in range(0, len(wanted), THREADS):
