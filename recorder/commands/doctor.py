@@ -14,6 +14,7 @@ from sqlalchemy import URL
 from recorder.archive.place import chosen_url, database_of, database_url, is_archive
 from recorder.commands.ops import health
 from recorder.commands.ops.health_log import log
+from recorder.commands.serving.budgets import read_budgets
 from recorder.commands.serving.network import CONNECTING, VARIABLES, settled
 from recorder.commands.terminal.options import database_option, format_option
 from recorder.commands.terminal.output import FOUND, write_json, write_line
@@ -102,6 +103,7 @@ def settings() -> Iterator[CheckResult]:
             for verb in verbs or ["sessions"]:
                 defaults(verb, load(f"recorder.commands.{verb}:command"))
             match_rules()
+            read_budgets()
         except RecorderError as error:
             good = False
             yield CheckResult("bad", "settings", str(error))

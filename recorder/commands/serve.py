@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from click.core import ParameterSource
 from sqlalchemy import URL
 
 from recorder.commands.serving.admin import admin_port_option, administered
+from recorder.commands.serving.budgets import Spending, read_budgets
 from recorder.commands.serving.listening import (
     Door,
     listening_options,
@@ -42,6 +44,8 @@ from recorder.proxy.routing import Routes
 from recorder.shipping.bucket import Bucket, Prefix, parse_prefix
 from recorder.store.location import chosen_url, database_name
 from recorder.wire.content import Level
+
+log = logging.getLogger(__name__)
 
 
 @click.command()
@@ -103,6 +107,9 @@ def command(
     make_proxy = partial(door.make_proxy, websocket=not no_websocket)
     options: dict[str, Any] = {"durability": durability, "network": network, "make_proxy": make_proxy}
     options["levels"] = levels_of(content)._replace(has_tokens=door.tokens is not None)
+    spending = _spending(into, door)
+    if spending is not None:
+        options |= {"make_proxy": partial(make_proxy, overspent=spending.overspent), "beside": [spending.run]}
     with announced(door.ready_file) as announce:
         server.run(_serve(into, door, announce, admin_port, ui_port, options))
 
@@ -115,6 +122,20 @@ def _shipping(ctx: click.Context, ship: Prefix) -> Prefix:
             raise UsageError(f"With --ship there is no database here: leave --{name} out, `recorder collect` has one.")
     Bucket(ship, "serve --ship")  # what cannot work is said now
     return ship
+
+
+def _spending(into: URL | Prefix, door: Door) -> Spending | None:
+    """Return what keeps the budgets of `[budget]`, if there are any and they can be kept."""
+    budgets = read_budgets()
+    if budgets is None:
+        return None
+    if isinstance(into, Prefix):
+        log.warning("[budget] does nothing here: budgets need a database, and with --ship there is none.")
+        return None
+    if door.tokens is None:
+        log.warning("[budget] does nothing here: only the tokens of --tokens have owners and teams.")
+        return None
+    return Spending(budgets, into)
 
 
 async def _serve(

@@ -149,6 +149,17 @@ def preflight_answer(headers: Mapping[bytes, bytes]) -> Headers:
     return answer
 
 
+BUDGET_HEADER = b"x-recorder-budget"
+
+
+class Overspent(NamedTuple):
+    """A budget of which nothing is left, for a request that counts for it."""
+
+    note: bytes  # of the header of each answer
+    sentence: str
+    refuses: bool  # requests, instead of only saying so
+
+
 TOKEN_REQUIRED = Refusal(401, "token_required", "This recorder wants its token: as X-Recorder-Token, or as /t/TOKEN/….")
 
 

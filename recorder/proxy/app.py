@@ -23,6 +23,8 @@ import msgspec
 from recorder.errors import NotFoundError, UpstreamError, UsageError
 from recorder.proxy.admission import (
     BROWSER_REFUSED,
+    BUDGET_HEADER,
+    Overspent,
     Refusal,
     is_preflight,
     page_hint,
@@ -37,12 +39,13 @@ from recorder.proxy.http.network import PORTS, UNIX, socket_path
 from recorder.proxy.http.server_exchange import SWITCHING, Bearer, Headers, ServerExchange
 from recorder.proxy.routing import SESSION_HEADER, TAGS_HEADER, Route, Routes
 from recorder.proxy.tunnel import Tunnel
+from recorder.wire.dialects import error_body
 
 log = logging.getLogger(__name__)
 
 BODY_LIMIT_BYTES = 64 * 2**20  # above any API's own limit (OpenAI 50 MB files, Anthropic and Gemini 32 and 20 MB)
 
-FORBIDDEN = 403
+FORBIDDEN, TOO_MANY = 403, 429
 _AWS_ERROR = b"x-amzn-errortype"  # as InvalidSignatureException
 
 HEALTH = "/_recorder/healthz"
@@ -82,15 +85,17 @@ class Proxy:
         origins: Collection[bytes] = (),
         body_limit_bytes: int = BODY_LIMIT_BYTES,
         websocket: bool = True,
+        overspent: Callable[[Bearer], Overspent | None] = lambda _: None,
     ) -> None:
         """`hosts` are names of this machine, besides the loopback ones, that a request may have in `Host`; `origins`
         are those of web pages that may send requests.
 
-        Without `websocket` an offer to switch to it is refused with 426.
+        Without `websocket` an offer to switch to it is refused with 426. `overspent` returns a budget of which a bearer
+        has nothing left.
         """
         self._transport, self._routes = transport, routes
         self._hosts, self._origins = frozenset(host.lower() for host in hosts), frozenset(origins)
-        self._body_limit_bytes, self._websocket = body_limit_bytes, websocket
+        self._body_limit_bytes, self._websocket, self._overspent = body_limit_bytes, websocket, overspent
         self._tunnels: set[Tunnel] = set()
         self._is_stopping = False
         self._hints = Hints()
@@ -114,12 +119,28 @@ class Proxy:
         except NotFoundError as error:
             _respond(incoming, *self._refuse(Refusal(404, "unknown_path", str(error))))
             return
-        if incoming.bearer is not None and not incoming.bearer.may_use(route.upstream):
-            sentence = f"This token may not use the upstream {route.upstream}: ask whoever gave it."
-            _respond(incoming, *self._refuse(Refusal(FORBIDDEN, "upstream_not_allowed", sentence)))
+        refused = None if incoming.bearer is None else self._refused_bearer(incoming, route, incoming.bearer)
+        if refused is not None:
+            _respond(incoming, *refused)
             return
         self.forwarded += 1
         await self._exchange(incoming, route)
+
+    def _refused_bearer(self, incoming: ServerExchange, route: Route, bearer: Bearer) -> OwnAnswer | None:
+        """Return the refusal of a request whose token may not make it. Note a budget of which nothing is left."""
+        if not bearer.may_use(route.upstream):
+            sentence = f"This token may not use the upstream {route.upstream}: ask whoever gave it."
+            return self._refuse(Refusal(FORBIDDEN, "upstream_not_allowed", sentence))
+        budget = self._overspent(bearer)
+        if budget is None:
+            return None
+        incoming.added = [*incoming.added, (BUDGET_HEADER, budget.note)]
+        if not budget.refuses:
+            return None
+        status, _, headers = self._refuse(Refusal(TOO_MANY, "budget_exceeded", budget.sentence))
+        asked = incoming.method, route.target, route.upstream
+        body = error_body(*asked, status, budget.sentence, "budget_exceeded")
+        return status, body, [*headers, (b"x-should-retry", b"false")]  # SDKs try a 429 again, and none is let in
 
     async def _exchange(self, incoming: ServerExchange, route: Route) -> None:
         """Forward a request, unless the client leaves, sends too much, or the recorder is shut down."""

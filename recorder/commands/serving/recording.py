@@ -97,15 +97,16 @@ async def recording(
     network: Network = DIRECT,
     recorded: Callable[[Transport, ExchangeJournal], Transport] = RecordingTransport,
     levels: ContentLevels = FULL,
+    beside: Iterable[Callable[[], Coroutine[Any, Any, None]]] = (),
 ) -> AsyncIterator[Proxy]:
     """Yield the proxy that records into a database, or to where its journal is shipped; `recorded` makes the transport
     that does so.
 
     At the end all that it recorded is committed, if that takes no longer than `ending` allows.
 
-    A `meter` is attached, and runs until then. Raises `StoreError` if the database cannot be used, `UsageError` for a
-    `[redact]` table that makes no sense, or a file of `network` that cannot be used; a database that is merely locked,
-    or on a server that is away or does not answer, will be used later.
+    A `meter` is attached, and runs until then, as does what stands `beside`. Raises `StoreError` if the database cannot
+    be used, `UsageError` for a `[redact]` table that makes no sense, or a file of `network` that cannot be used; a
+    database that is merely locked, or on a server that is away or does not answer, will be used later.
     """
     upstream = UpstreamTransport(network)
     places = session_places()
@@ -123,6 +124,7 @@ async def recording(
     proxy = make_proxy(transport, Routes(upstreams, session_places=places))
     looks = [journal.look, proxy.end_revoked, *([journal.seal] if isinstance(into, Prefix) else [])]
     watches = [watch_disk(journal.directory), watch_journal(looks), *([meter.run()] if meter else [])]
+    watches += [watch() for watch in beside]
     async with _ingesting(ingester, watches, ending or Ending()):
         try:
             yield proxy

@@ -29,7 +29,9 @@ FILE_NAME = "recorder.toml"
 MATCH = "match"  # the table of `recorder.replay.matching.noise`: of no verb
 REDACT = "redact"  # that of `recorder.wire.redaction.bodies`
 DIALECT = "dialect"  # that of `recorder.wire.dialects.declared`
+BUDGET = "budget"  # that of `recorder.commands.serving.budgets`
 SESSIONS = "sessions"  # that of a verb, and of `recorder.commands.serving.recording`
+_OF_NO_VERB = (MATCH, REDACT, DIALECT, BUDGET)
 PLACES = ("headers", "fields")  # its settings that are not options
 SIZE_LIMIT = 2**20  # bytes: thousands of settings, and a file of a stranger is read at every command
 
@@ -188,8 +190,9 @@ def _check(path: Path, name: str, value: Any) -> None:
     """Raise for an unknown name at the top level of a file."""
     if name in MOVED:
         raise UsageError(f"{path}: there is no table [{name}] any more: `recorder {name}` is now {MOVED[name]}.")
-    if name not in (*VERBS, MATCH, REDACT, DIALECT):
-        tables = ", ".join(f"[{verb}]" for verb in (*VERBS, MATCH, REDACT, f"{DIALECT}.NAME") if verb != "db")
+    if name not in (*VERBS, *_OF_NO_VERB):
+        names = (*VERBS, MATCH, REDACT, BUDGET, f"{DIALECT}.NAME")
+        tables = ", ".join(f"[{verb}]" for verb in names if verb != "db")
         raise UsageError(f"{path}: there is no setting {name!r}; there are `db` and the tables {tables}.")
     if name == "db" and not isinstance(value, str):
         raise UsageError(f'{path}: `db` is a path or a URL in quotes: db = "recordings.db".')

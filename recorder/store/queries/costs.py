@@ -16,14 +16,16 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import TextClause, text
+from sqlalchemy import TextClause, bindparam, text
 
+from recorder.model.ids import first_id
 from recorder.model.prices import usd
 from recorder.projections.rows import TABLES
 from recorder.projections.views.cost import COSTS
 from recorder.projections.views.parts import same_exchange, written
 from recorder.store.queries.reader import LogReader
-from recorder.store.sql import HAS_PRICES, of_named
+from recorder.store.schema import ID
+from recorder.store.sql import HAS_PRICES, of_named, struct_of
 
 _MODELS = text(
     f"""SELECT provider, model FROM usage WHERE model IS NOT NULL
@@ -117,6 +119,32 @@ FROM (SELECT c.session_id, c.exchange_id, c.partial, c.cost_picousd {_source(eng
 LEFT JOIN {TABLES["exchanges"]} AS p ON {same_exchange("p", "c")}
 GROUP BY c.session_id"""
     )
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """The costs of an owner and a team since a time."""
+
+    owner: str
+    team: str | None
+    picousd: int
+    unpriced: int  # exchanges whose cost is not known
+
+
+@cache
+def _by_owner(engine: str) -> TextClause:
+    """Return the statement for the costs of the exchanges that showed a token since a time."""
+    statement = f"""WITH named_usage AS (SELECT * FROM usage WHERE started_ns >= :since_ns AND owner IS NOT NULL),
+named_iterations AS (SELECT * FROM {TABLES["iterations"]} WHERE exchange_id >= :since_id)
+SELECT c.owner, c.team, CAST(coalesce(sum(c.cost_picousd), 0) AS BIGINT) AS picousd,
+    count(CASE WHEN c.no_price IN ('provider', 'model', 'counts') THEN 1 END) AS unpriced
+FROM (SELECT c.owner, c.team, c.cost_picousd, c.no_price {_source(engine)}) AS c GROUP BY c.owner, c.team"""
+    return text(statement).bindparams(bindparam("since_id", type_=ID))
+
+
+async def spent_since(log: LogReader, since_ns: int) -> list[Spent]:
+    """Return what owners have spent since a time, by team."""
+    rows = await log.rows(_by_owner(log.engine), since_ns=since_ns, since_id=first_id(since_ns))
+    return [struct_of(Spent, row) for row in rows]
 
 
 async def has_prices(log: LogReader) -> bool:
