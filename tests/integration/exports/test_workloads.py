@@ -121,6 +121,19 @@ def test_a_sub_agent_is_embedded_and_the_result_of_its_call_refers_to_it(databas
     assert result["subagent_trajectory_ref"] == [{"trajectory_id": SUB}]
 
 
+def test_the_cost_of_all_agents_together_is_that_of_the_log(tmp_path: Path) -> None:
+    made, prices = delegated(tmp_path / "recorder.db"), tmp_path / "prices.toml"
+    prices.write_text('[[price]]\nprovider = "openai"\nmodel = "gpt-5"\ninput = 1.25\ncache_read = 0.1\noutput = 10\n')
+    assert run(made.path, "prices", "update", "--file", prices).code == 0
+    [trajectory] = exported(made.path, "atif")
+    query = ("query", "SELECT sum(cost_picousd) AS picousd FROM costs", "--json")
+    [cost] = json.loads(run(made.path, *query).out)
+    assert trajectory["final_metrics"]["total_cost_usd"] == cost["picousd"] / 10**12 > 0
+    steps = [*trajectory["steps"], *trajectory["subagent_trajectories"][0]["steps"]]
+    costs = [step["metrics"]["cost_usd"] for step in steps if "metrics" in step]
+    assert sum(costs) == pytest.approx(cost["picousd"] / 10**12)
+
+
 def test_history_that_was_not_recorded_is_copied_context(tmp_path: Path) -> None:
     made = Conversations(tmp_path / "recorder.db")
     said = {"role": "assistant", "content": [{"type": "output_text", "text": "Hello."}]}
