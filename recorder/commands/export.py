@@ -31,9 +31,9 @@ _WRITERS = {
     "html": "recorder.commands.formats.html:write",
     "perfetto": "recorder.commands.formats.perfetto:write",
     "otlp-json": "recorder.commands.formats.otlp:write",
-    "chat": "recorder.commands.formats.chat:write",
-    "mooncake": "recorder.commands.formats.workloads:write_mooncake",
-    "atif": "recorder.commands.formats.workloads:write_atif",
+    "chat": "recorder.commands.formats.conversations:write_chat",
+    "mooncake": "recorder.commands.formats.conversations:write_mooncake",
+    "atif": "recorder.commands.formats.conversations:write_atif",
 }
 _OPTIONS = {"otlp-json": ("content", "convention", "metrics"), "mooncake": ("block_size", "whole_prompts")}
 """The options that a writer takes, by its format."""
