@@ -40,7 +40,8 @@ from recorder.model.events import (
     ResponseHead,
     Side,
 )
-from recorder.wire.dialects import Dialect, MessageIds, by_name, by_request
+from recorder.wire.dialects import Dialect, MessageIds, by_name, by_path, by_request
+from recorder.wire.dialects.declared import DECLARED
 from recorder.wire.framing.lines import LineParser
 from recorder.wire.framing.websocket import (
     CONTROL_LIMIT,
@@ -413,11 +414,12 @@ _OURS: frozenset[Outcome] = frozenset({"recorder_shutdown", "token_revoked", "re
 def dialect_of(head: RequestHead, body: bytes = b"") -> Dialect:
     """Return the dialect of an exchange, by its head and the body of its request.
 
-    A connection to be switched is of none: its turns have that of its path.
+    A connection to be switched is of none, because its turns have that of its path, but for a declared one.
     """
     is_connection = head.method == "GET" and _is_websocket(head.headers)
     if is_connection:
-        return by_name("other")
+        found = by_path(head.method, head.target)
+        return found if DECLARED in found.profiles else by_name("other")
     return by_request(head.method, head.target, head.headers, body)
 
 

@@ -237,7 +237,7 @@ def unfoldable(exchange: Exchange, error: Exception) -> RecorderError:
 
 def counter_of(exchange: Exchange) -> ConnectionCounter | None:
     """Return a counter of an exchange that may be a WebSocket connection."""
-    return ConnectionCounter() if exchange.method == "GET" and exchange.api == "other" else None
+    return ConnectionCounter() if exchange.method == "GET" else None
 
 
 class Results:

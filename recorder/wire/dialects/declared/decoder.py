@@ -65,6 +65,9 @@ class DeclaredKeys(KeyExtractor[Payload]):
         super().__init__(Payload, _name, event_line_first=True)
         self._declaration = declaration
 
+    def of_message(self, payload: bytes) -> Keys:
+        return self._keys(None, payload, 0, len(payload))
+
     def _keys(self, event: bytes | None, data: bytes, start: int | None, length: int | None) -> Keys:
         keys = super()._keys(event, data, start, length)
         if keys.data_start is None or keys.type == DONE:

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from recorder.model.facts import ErrorReported, Fact, ItemStarted, TextAdded, ToolResult, UnknownType
+from recorder.wire import dialects
 from recorder.wire.dialects.declared import parse
 from recorder.wire.dialects.dialect import Dialect
+from tests.support.facts import folded
+from tests.support.live import Live
 from tests.support.tables import table
+from tests.support.websocket import Connection
 
 ROUTES = ["GET /api/*/{session}", "* /chat"]
 GOOD = {"routes": ROUTES, "type": "kind", "text": {"say": "words"}}
@@ -70,6 +74,20 @@ def test_a_declaration_that_cannot_be_is_refused_with_its_place(name: str, given
 )
 def test_a_route_is_a_method_and_a_path_below_an_upstream_or_not(route: str, is_its_own: bool) -> None:
     assert bool(declared().routes.search(route)) == is_its_own
+
+
+def test_the_messages_of_a_websocket_at_a_declared_route_are_its_events() -> None:
+    dialects.declare({"mine": declared(end={"over": "why"})})
+    try:
+        made = Connection("/chat").client({"kind": "ask"}).server({"kind": "say", "words": "Hel"})
+        live = Live(made.server({"kind": "say", "words": "lo"}, {"kind": "over", "why": "stop"}).close())
+        rows = folded(live.connection, live.events(live.connection))
+    finally:
+        dialects.declare({})
+    assert live.connection.api == "mine"
+    assert [(item.role, item.text) for item in rows["items"]] == [("assistant", "Hello")]
+    assert [(row.status, row.finish_reason) for row in rows["exchanges"]] == [("completed", "stop")]
+    assert [event.type for event in live.events(live.connection) if event.kind == "frame"] == ["say", "say", "over"]
 
 
 def test_calls_without_ids_are_told_by_their_order() -> None:
