@@ -861,6 +861,22 @@ MUTANTS: list[Mutant] = [
         "tests/unit/security/test_cloned_projects.py::test_trust_is_for_one_file_until_it_changes",
         "assert 0 == 2",
     ),
+    Mutant(
+        "E11: a text that is no piece of another stays in an anonymous export",
+        "recorder/wire/content/shape.py",
+        "        return self._whole\n\n    def _whole",
+        "        return None\n\n    def _whole",
+        "tests/integration/commands/test_export.py"
+        "::test_no_five_words_and_no_id_are_in_an_anonymous_export_of_any_format",
+    ),
+    Mutant(
+        "E12: what follows a switch to WebSocket is written at the level shape",
+        "recorder/proxy/content_level.py",
+        "        if self._is_lost:\n            self._lost.add",
+        "        if False:\n            self._lost.add",
+        "tests/unit/proxy/test_content_level.py"
+        "::test_of_a_connection_that_is_switched_and_of_a_coding_that_cannot_be_undone_nothing_is_kept",
+    ),
     # -- what docs/guarantees.md does not number
     Mutant(
         "timing: the 99th percentile is the 95th",
