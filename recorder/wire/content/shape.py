@@ -62,6 +62,7 @@ _LONG_HEX = re.compile(r"[0-9a-f-]{16,}")
 _WORD = re.compile(r"@?[A-Za-z0-9_][A-Za-z0-9_.:/@+-]{0,127}")
 _TIME = re.compile(r"[0-9T:.Z+-]{1,40}")
 _SUMMARY = re.compile("auto|concise|detailed|none")
+_FINE_TUNED = "ft:"
 _DATA_URL = re.compile(rb"data:[\w/.+-]{1,80};base64,")
 
 _TOKEN = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(\s*:)?|\\?\Z)|-?[0-9][0-9.eE+-]*', re.DOTALL)
@@ -184,6 +185,8 @@ class Shaper:
         """Return how a string is filled; None if it stays."""
         name = next((step for step in reversed(path) if step != "*"), "")
         form = _form_of(name)
+        if self._maps_ids and value.startswith(_FINE_TUNED):
+            form = None  # the name of its organization is in that of the model
         if form is not None and form.fullmatch(value) and _is_structure(name, holders[-1] if holders else {}):
             return self._id_between_quotes if self._maps_ids and form is _ID else None
         if name == "arguments" and value in _NO_ARGUMENTS:
