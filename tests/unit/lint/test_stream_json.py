@@ -155,6 +155,13 @@ def test_a_wrong_field_that_stops_the_sdk_is_found_and_one_that_it_takes_is_none
     assert told.stopped >= 60
 
 
+def test_half_a_line_ends_the_run_for_a_program_on_the_sdk() -> None:
+    transport = pytest.importorskip(f"{SDK}.transport.subprocess_cli", reason=NO_SDK)
+    with pytest.raises(Exception, match="Failed to decode JSON") as raised:
+        transport._parse_stdout_line('{"type"')
+    assert type(raised.value).__name__ == "CLIJSONDecodeError"
+
+
 @table(
     ("rule", "lines", "raises"),
     [
