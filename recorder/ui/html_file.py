@@ -353,6 +353,7 @@ def _columns(exchange: Exchange, events: Sequence[Event]) -> Json:
     ids = list(dict.fromkeys(event.item_id for event in events if event.item_id is not None))
     numbers = {item_id: number for number, item_id in enumerate(ids)}
     return {
+        "size": [len(event.raw) for event in events],
         "sequence_number": [event.sequence_number for event in events],
         "output_index": [event.output_index for event in events],
         "item_ids": ids,

@@ -65,7 +65,6 @@ class ExchangeTicks(msgspec.Struct, frozen=True):
     has_ended: bool
     last_pos: int
     t: Sequence[int]
-    size: Sequence[int]
     kind: Sequence[int]
     type: Sequence[int]
     row: Sequence[int]
@@ -274,10 +273,9 @@ class _Exchange:
             has_ended=self._outline.has_ended,
             last_pos=events.first_pos + len(events) - 1,
             t=events.t_ns[new],
-            size=events.sizes[new],
-            kind=list(map(kinds.__getitem__, events.kinds[new])),
-            type=list(map(numbers.__getitem__, events.types[new])),
-            row=list(map(self._rows.__getitem__, events.output_indices[new])),
+            kind=tuple(map(kinds.__getitem__, events.kinds[new])),
+            type=tuple(map(numbers.__getitem__, events.types[new])),
+            row=tuple(map(self._rows.__getitem__, events.output_indices[new])),
         )
 
     def connection_blocks(self, first_byte_ns: int | None) -> Iterator[Block]:

@@ -208,7 +208,7 @@ export class FileSource {
       kind: kinds[ticks.kind[pos]],
       type: types[ticks.type[pos]] ?? null,
       t_ns: ticks.t[pos],
-      size_bytes: ticks.size[pos],
+      size_bytes: this.exchange(number).events.size[pos],
     };
   }
 

@@ -82,7 +82,6 @@ interface ExchangeTicks {
   has_ended: boolean;
   last_pos: number;
   t: number[];
-  size: number[];
   kind: number[];
   type: number[];
   row: number[];
@@ -406,6 +405,7 @@ interface FileExchange {
   steps: Step[];
   reads: [number, number, number][];
   events: {
+    size: number[];
     sequence_number: (number | null)[];
     output_index: (number | null)[];
     item_ids: string[];

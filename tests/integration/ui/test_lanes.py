@@ -48,7 +48,6 @@ async def test_each_event_is_a_tick(database: URL) -> None:
     async with await LogReader.open(database) as log:
         events = [event async for event in log.events(exchange.session_id, exchange.exchange_id)]
     assert first["t"] == [event.t_ns for event in events]
-    assert first["size"] == [len(event.raw) for event in events]
     assert [found["kinds"][kind] for kind in first["kind"]] == [event.kind for event in events]
     types = [None if type < 0 else found["types"][type] for type in first["type"]]
     assert types == [event.type for event in events]

@@ -1,7 +1,7 @@
 // The pointer on the lanes: it drags the playhead, moves and zooms what is shown, chooses an event, says what it is at.
 
 import { el, fill } from "../dom.js";
-import { duration, plural } from "../format.js";
+import { duration } from "../format.js";
 import { RULER } from "./lanes_view.js";
 
 /**
@@ -114,7 +114,7 @@ export class LanesPointer {
     fill(
       this.tip,
       el("b", {}, timeline.typeOf(index)),
-      el("span", { class: "num" }, `${place} · ${plural(ticks.size[pos], "byte")}`),
+      el("span", { class: "num" }, place),
       el("span", { class: "num" }, `silence before: ${duration(timeline.silenceBefore(index))}`),
       mark
         ? el(

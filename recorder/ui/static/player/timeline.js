@@ -253,7 +253,7 @@ function renumbered(column, numbers) {
  */
 function append(known, fresh) {
   const skipped = known.t.length - (fresh.last_pos + 1 - fresh.t.length);
-  for (const name of /** @type {const} */ (["t", "size", "kind", "type", "row"])) {
+  for (const name of /** @type {const} */ (["t", "kind", "type", "row"])) {
     for (let at = Math.max(0, skipped); at < fresh[name].length; at++) known[name].push(fresh[name][at]);
   }
   known.has_ended = fresh.has_ended;
