@@ -77,7 +77,7 @@ def counted(recording: Recording) -> list[Any]:
     items = [[row.kind, row.type, row.name, len(row.text or ""), len(row.arguments or "")] for row in rows["items"]]
     anomalies = [[row.kind, row.pos, row.count] for row in rows["anomalies"]]
     findings = [[each.rule, each.count, [hit.pos for hit in each.places]] for each in lint(recording)]
-    status = [exchange.status, exchange.finish_reason, exchange.error_type, exchange.stream, exchange.purpose]
+    status = [exchange.status, exchange.finish_reason, exchange.error_type, exchange.stream]
     return [status, usage, times, items, anomalies, findings]
 
 
