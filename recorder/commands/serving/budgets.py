@@ -24,7 +24,7 @@ from sqlalchemy import URL
 
 from recorder.commands.serving.meter import Worker
 from recorder.commands.terminal.settings import BUDGET, refusal, settings_files
-from recorder.errors import UsageError
+from recorder.errors import StoreError, UsageError
 from recorder.model.text import counted, safe_text
 from recorder.proxy.admission import Overspent
 from recorder.proxy.http.server_exchange import Bearer
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 5.0  # between two questions: so long, and until its end, a request is not counted
 REST = 20  # of a large log an answer takes seconds: then it is asked less often, for at most a 20th of the time
+ANSWER_S = 60.0  # 100,000 exchanges in a file take three; a server may hang
 AMOUNT_LIMIT = 10**6  # USD: sums of whole picodollars fit a bigint up to nine times that
 
 _KINDS = ("owner", "team")
@@ -170,5 +171,8 @@ def _usd(picousd: int) -> str:
 
 
 async def _spent(url: URL, since_ns: int) -> list[Spent]:
-    async with await LogReader.open(url) as reader:
-        return await spent_since(reader, since_ns)
+    try:
+        async with asyncio.timeout(ANSWER_S), await LogReader.open(url) as reader:
+            return await spent_since(reader, since_ns)
+    except TimeoutError:
+        raise StoreError(f"the database has not answered for {ANSWER_S:g} s.") from None
