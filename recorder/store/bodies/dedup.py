@@ -63,7 +63,7 @@ class BodyItem:
 
 
 class SessionItems:
-    """The items of a session that its rows hold."""
+    """The items of a session, or of an owner in it, that its rows hold."""
 
     def __init__(self, waiting: tuple[bytes, Source]) -> None:
         self._young: dict[bytes, BodyItem] = {}
@@ -105,18 +105,20 @@ class BodyDeduplicator:
         self._sessions.clear()
         self._size_bytes = 0
 
-    def row(self, session_id: str, exchange_id: str, pos: int, body: bytes) -> bytes | None:
-        """Return the recipe to store in place of a body, or None to store the body itself; learn it either way."""
+    def row(self, group: str, exchange_id: str, pos: int, body: bytes) -> bytes | None:
+        """Return the recipe to store in place of a body, or None to store the body itself; learn it either way. `group`
+        has the exchanges of a session whose rows may be used for each other.
+        """
         exchange = _uuid(exchange_id)
         if exchange is None or not LEAST_BYTES <= len(body) <= MOST_BYTES:
             return None
-        known = self._sessions.pop(session_id, None)
+        known = self._sessions.pop(group, None)
         if known is None:
             known, recipe = SessionItems((body, Source(exchange, pos, len(body)))), None
         else:
             self._size_bytes -= known.size_bytes
             recipe = _recipe_of(known, exchange, pos, body)
-        self._sessions[session_id] = known
+        self._sessions[group] = known
         self._size_bytes += known.size_bytes
         while self._size_bytes > KNOWN_BYTES and len(self._sessions) > 1:
             self._size_bytes -= self._sessions.popitem(last=False)[1].size_bytes

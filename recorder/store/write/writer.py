@@ -24,7 +24,7 @@ import msgspec
 from sqlalchemy import URL, Connection, Table
 
 from recorder.errors import StoreConflictError, StoreError
-from recorder.model.attribution import OWNED, labels_of, owner_of
+from recorder.model.attribution import OWNED, Attribution, labels_of, owner_of
 from recorder.model.events import SHARED, Event, Exchange, Session
 from recorder.store.bodies.dedup import BodyDeduplicator
 from recorder.store.bodies.rows import events_as_they_are
@@ -35,7 +35,18 @@ from recorder.store.schema import events, exchanges, sessions
 from recorder.store.sql import FORMS, OF_EXCHANGE, RELEASE, ROLLBACK_TO, SAVEPOINT, Statement, Step, columns_of
 from recorder.store.write.projector import Projector
 
+OWNERS = 10_000  # exchanges whose owner is known: more than are open at once
+
 _pos = attrgetter("pos")
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """The field of a `request` event that is read here."""
+
+    attribution: Attribution = Attribution()
+
+
+_head = msgspec.json.Decoder(_Head).decode
 
 
 def _in_order(events_: Iterable[Event]) -> list[Event]:
@@ -92,12 +103,13 @@ class EventAppender:
     A body may be written as a recipe, which refers only to rows whose content is certain: those that this writer has
     inserted itself, in this transaction or a committed one. A row that was there before may be encoded otherwise, and
     it is unknown if a failed transaction is in the log: then everything is forgotten, and the next bodies are stored
-    whole.
+    whole. And it refers only to rows of the same owner and team: who sees one sees the others.
     """
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._sharing = BodyDeduplicator()
+        self._owners = dict[str, str]()  # of exchanges that have one, the last `OWNERS`
 
     @contextmanager
     def certain(self, transaction: AbstractContextManager[None]) -> Iterator[None]:
@@ -139,10 +151,25 @@ class EventAppender:
             return event
         if event.type == SHARED:
             raise StoreConflictError(f"The database refused a row: no event has the type {SHARED!r}.")
+        if event.type is None:
+            self._learn_owner(event)
         if event.type != "body":
             return event
-        recipe = self._sharing.row(event.session_id, event.exchange_id, event.pos, event.raw)
+        group = event.session_id + self._owners.get(event.exchange_id, "")
+        recipe = self._sharing.row(group, event.exchange_id, event.pos, event.raw)
         return event if recipe is None else msgspec.structs.replace(event, type=SHARED, raw=recipe)
+
+    def _learn_owner(self, head: Event) -> None:
+        """Note whose an exchange is, of the event that its bodies follow."""
+        if b'"attribution"' not in head.raw:
+            return
+        try:
+            whose = _head(head.raw).attribution
+        except msgspec.MsgspecError:  # a copy may bring anything
+            return
+        self._owners[head.exchange_id] = f" {whose.owner!r} {whose.team!r}"
+        if len(self._owners) > OWNERS:
+            del self._owners[next(iter(self._owners))]
 
 
 class Store:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import psycopg
 import pytest
 from sqlalchemy import URL
 
+from recorder.model.attribution import Attribution
+from recorder.model.events import ResponseHead, Session
 from recorder.projections.views.contract import VIEWS
 from recorder.store.engine import OWN_READER_ROLE, schema_of
 from recorder.store.maintain import migrate
@@ -17,9 +20,11 @@ from recorder.store.postgres.rights import GRANTS, OWN_ROWS
 from recorder.store.postgres.writer import FEW
 from recorder.store.search import INDEXES
 from recorder.store.write.writer import Store
+from tests.support.conversations import recorded_events
 from tests.support.foreign_rows import TRIES, Team, a_team, said_to
 from tests.support.postgres import Server, conninfo
-from tests.support.rows import add, begin, make_events
+from tests.support.rows import START_NS, add, begin, make_events, make_exchange, make_id
+from tests.support.server import run
 from tests.support.superuser import asked, login
 
 
@@ -77,6 +82,34 @@ def test_a_login_gets_all_rows_of_its_own(team: Team) -> None:
 
 def rows(url: URL, source: str) -> list[str]:
     return sorted(map(str, asked(url, f"SELECT * FROM {source}")))
+
+
+def test_a_body_is_put_together_from_rows_of_its_own_owner(team: Team) -> None:
+    session = Session(make_id(900), START_NS, "bodies", "path", "{}", "live")
+    body = json.dumps({"model": "m", "instructions": "".join(map(str, range(999)))}).encode()
+    with Store(team.url) as store, store.transaction():
+        store.add_session(session)
+        for number, owner in enumerate(("dora", "dora", "cid", "cid")):
+            exchange = make_exchange(session, 900 + number)
+            store.add_exchange(exchange)
+            head = ResponseHead(200, "OK", [])
+            store.append(recorded_events(exchange, body, [], "eof", head, (), Attribution(owner)))
+            store.projector.project(exchange.session_id, exchange.exchange_id)
+    asked(team.url, "INSERT INTO readers VALUES ('rights_cid', 'cid', NULL)")
+    cid = login(team.url, "rights_cid", OWN_READER_ROLE)
+    of_bodies = "SELECT type FROM events WHERE kind = 'request' AND type IS NOT NULL ORDER BY exchange_id"
+    assert asked(cid, of_bodies) == [("body",), ("shared",)]
+    exported = run(cid, "export", "bodies")
+    assert (exported.code, exported.text.count('998\\"')) == (0, 2), exported.err
+
+
+def test_who_is_of_no_owner_any_more_sees_nothing_with_the_next_statement(team: Team) -> None:
+    asked(team.url, "INSERT INTO readers VALUES ('rights_left', 'ann', NULL)")
+    with psycopg.connect(conninfo(login(team.url, "rights_left", OWN_READER_ROLE)), autocommit=True) as connection:
+        count = f"SELECT count(*) FROM {SCHEMA}.exchanges".encode()
+        assert connection.execute(count).fetchone() == (len(team.hers),)
+        asked(team.url, "DELETE FROM readers WHERE login = 'rights_left'")
+        assert connection.execute(count).fetchone() == (0,)
 
 
 def test_a_login_without_an_owner_sees_nothing(team: Team) -> None:
