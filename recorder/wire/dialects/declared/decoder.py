@@ -100,7 +100,7 @@ class DeclaredDecoder(JsonDecoder):
                 return (*facts, failed(body))
             return facts if type in self.declaration.ignored else (*facts, unknown(type))
         for meaning, path in rules:
-            facts += self._meant(meaning, body, member(body, *path))
+            facts += self._meant(meaning, body, member(body, *path) if path else None)
         return facts
 
     def whole(self, payload: Any) -> Facts:

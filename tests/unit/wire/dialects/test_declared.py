@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recorder.model.facts import ErrorReported, Fact, ItemStarted, TextAdded, ToolResult, UnknownType
+from recorder.model.facts import ErrorReported, Fact, ItemStarted, ResponseFinished, TextAdded, ToolResult, UnknownType
 from recorder.wire import dialects
 from recorder.wire.dialects.declared import parse
 from recorder.wire.dialects.dialect import Dialect
@@ -88,6 +88,10 @@ def test_the_messages_of_a_websocket_at_a_declared_route_are_its_events() -> Non
     assert [(item.role, item.text) for item in rows["items"]] == [("assistant", "Hello")]
     assert [(row.status, row.finish_reason) for row in rows["exchanges"]] == [("completed", "stop")]
     assert [event.type for event in live.events(live.connection) if event.kind == "frame"] == ["say", "say", "over"]
+
+
+def test_an_end_without_a_path_has_no_reason() -> None:
+    assert read(declared(end={"over": ""}), {"kind": "over"}) == [ResponseFinished(None)]
 
 
 def test_calls_without_ids_are_told_by_their_order() -> None:
